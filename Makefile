@@ -7,6 +7,7 @@ PORT   ?= 5440
 SECONDS_OF_TORTURE ?= 300
 BUDGET ?= 20m
 SUITES ?=
+WORKERS ?= 3
 
 .PHONY: help serve cluster install test test-long lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console clean
 
@@ -50,14 +51,16 @@ lint: $(VENV)/.development      ## ruff, mypy and the layer contracts
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
+# Tests wait for processes for more than half of their time: one more at a time than there are processors.
 test: packages lint      ## everything that shows that it works
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	tools/in_memory.sh $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-long: packages $(VENV)/.development      ## what `make test` leaves out: Spark jobs, killed drivers, Spark on a cluster
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m long --timeout 1800
 
 differential: $(VENV)/.development      ## generated statements on both paths and on PostgreSQL, for ten minutes
-	$(VENV)/bin/python -m tests.differential --seconds 600
+	$(VENV)/bin/python -m tests.differential --seconds 480
+	$(VENV)/bin/python -m tests.differential --families --seconds 120
 
 torture: packages $(VENV)/.development      ## tries every promise of docs/guarantees.md for BUDGET, and writes its figures
 	$(VENV)/bin/python -m tests.torture --budget $(BUDGET)

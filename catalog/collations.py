@@ -1,6 +1,7 @@
 """Collations: what they are, which are built in, and what they do to a type.
 
-    default, C, POSIX, ucs_basic, C.utf8     by bytes: nothing but PostgreSQL's names for what Shoal does anyway
+    default, C.utf8                          by bytes, with the letters of Unicode
+    C, POSIX, ucs_basic                      by bytes, and upper, lower, initcap and ILIKE know letters of ASCII alone
     "de-x-icu", ... and CREATE COLLATION     ICU's (catalog/icu.py)
 
 The built-in ones are those of a PostgreSQL with ICU 72 (catalog/data/pg_collation.tsv), under the same OIDs. What a
@@ -71,6 +72,16 @@ def rules(catalog: Catalog, oid: int) -> Rules | None:
         return None
     found = collation(catalog, oid)
     return Rules(found.locale, found.deterministic) if found.provider == ICU else None
+
+
+def is_ascii(catalog: Catalog, oid: int) -> bool:
+    """Whether the collation's LC_CTYPE is C: letters are those of ASCII, as case mappings see it."""
+    if oid in (C, POSIX):
+        return True
+    if oid in (0, DEFAULT):
+        return catalog.knows_ascii_only
+    found = collation(catalog, oid)
+    return found.provider != ICU and found.locale in ("C", "POSIX")
 
 
 def with_rules(catalog: Catalog, found: Rules) -> int:

@@ -15,34 +15,51 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from catalog.errors import SqlError
 from catalog.types.base import Array
 
 LARGE = 4096  # bytes
+HEAVY = 4 << 20  # bytes, for which a step of C may take a good part of 0.1 s
 POINTER = 8  # bytes
 SAMPLE = 16  # elements of an array that are looked at
 UNLIMITED = sys.maxsize
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Known = TypeVar("Known", bound="str | bytes | None")
 
 
 class Meter:
     """The account of one statement. `seen`: a large value has been met, so rows that are kept are to be looked at."""
 
-    __slots__ = ("account", "at_work", "deadline", "elsewhere", "fleeting", "kept", "limit", "seen", "stored", "wanted")
+    __slots__ = (
+        "account", "away", "deadline", "elsewhere", "fleeting", "given", "kept", "limit", "made", "needed", "seen",
+        "stored", "wanted",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.at_work = 0.0  # since when it is in a call that may be interrupted (catalog/patience.py), by perf_counter
         self.begin(UNLIMITED, None)
 
-    def begin(self, wanted: int, account: Account | None, elsewhere: type[Exception] | None = None) -> Meter:
+    def begin(
+        self,
+        wanted: int,
+        account: Account | None,
+        elsewhere: type[Exception] | None = None,
+        away: type[Exception] | None = None,
+        calls: int = 0,
+    ) -> Meter:
         """A statement that may hold `wanted` bytes begins, if its connection's account has them; the meter itself.
-        `elsewhere`: what to raise where stored rows are too much, for it can be run in another way that holds less."""
-        self.kept = self.fleeting = self.stored = 0
+        `elsewhere`: what to raise where stored rows are too much, for it can be run in another way that holds less.
+        `away`: the same where it takes long (catalog/patience.py), and where a call may get a value of more than HEAVY
+        bytes: one that the statement is given (`calls` is 1), or also one that another call has made (2)."""
+        self.away = away
+        self.given = HEAVY if away is not None and calls else UNLIMITED
+        self.made = HEAVY if away is not None and calls > 1 else UNLIMITED
+        self.kept = self.fleeting = self.stored = self.needed = 0
         self.wanted = wanted
         self.account = account
         left = wanted if account is None else account.left()
@@ -52,6 +69,12 @@ class Meter:
         self.seen = False
         return self
 
+    def met(self, size: int) -> None:
+        """It is given something large. Raises what sends it elsewhere."""
+        self.seen = True
+        if size > self.given and self.away is not None:
+            raise self.away
+
     def stay(self) -> None:
         """From now on it cannot be run in another way."""
         self.elsewhere = None
@@ -60,11 +83,16 @@ class Meter:
         """A large stored row is read; what was fleeting before is gone. Raises 53200."""
         self.fleeting = 0
         self.stored += size
-        self.saw(size)
+        self.met(size)
+        self.fleeting = size
+        if self.kept + size > self.limit:
+            raise self.exceeded()
 
     def saw(self, size: int) -> None:
         """There is another large value. Raises 53200."""
         self.seen = True
+        if size > self.made and self.away is not None:
+            raise self.away
         self.fleeting += size
         if self.kept + self.fleeting > self.limit:
             raise self.exceeded()
@@ -88,6 +116,7 @@ class Meter:
     def room_for(self, size: int) -> None:
         """Something of this size is about to be made. Raises 53200 where it would be too much."""
         if self.kept + self.fleeting + size > self.limit:
+            self.needed = self.kept + self.fleeting + size
             raise self.exceeded()
 
     def exceeded(self) -> Exception:
@@ -96,12 +125,17 @@ class Meter:
             return self.elsewhere()
         if self.limit < self.wanted and self.account is not None:
             return self.account.refusal()
-        return SqlError(
-            "53200",
-            "out of memory",
-            detail=f"The statement needs more than query_memory_limit ({self.wanted >> 10} kB).",
-            hint="Raise query_memory_limit, or have the statement read, gather or make less at once.",
-        )
+        return too_much(self.wanted)
+
+
+def too_much(limit: int) -> SqlError:
+    """53200: a statement needs more than its query_memory_limit, in bytes."""
+    return SqlError(
+        "53200",
+        "out of memory",
+        detail=f"The statement needs more than query_memory_limit ({limit >> 10} kB).",
+        hint="Raise query_memory_limit, or have the statement read, gather or make less at once.",
+    )
 
 
 class Pool:
@@ -131,8 +165,13 @@ class Account:
         self.held = 0
 
     @property
+    def share(self) -> int:
+        """What it may hold that has no limit of its own."""
+        return self._pool.limit // 2
+
+    @property
     def limit(self) -> int:
-        return self.wanted or self._pool.limit // 2
+        return self.wanted or self.share
 
     def left(self) -> int:
         """What is to be had; nothing where it is less than nothing."""
@@ -207,13 +246,19 @@ def meter() -> Meter:
 
 
 @contextmanager
-def at_most(size: int) -> Iterator[None]:
+def at_most(size: int) -> Iterator[Meter]:
     """What is made inside may take this many bytes, whatever the statement has; nothing of it counts afterwards."""
     before, _of_thread.meter = _of_thread.meter, Meter().begin(size, None)
     try:
-        yield
+        yield _of_thread.meter
     finally:
         _of_thread.meter = before
+
+
+def within(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """A function's result that may take this many bytes, as all that is made for it: of work in a thread."""
+    with at_most(size):
+        return function(*args, **kwargs)
 
 
 def room_for(size: int) -> None:

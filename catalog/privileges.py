@@ -17,9 +17,18 @@ from itertools import pairwise
 
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
+    DATABASE_OWNER_OID,
     Catalog,
+    ChangeStream,
+    Collation,
     Column,
+    Composite,
     Database,
+    Domain,
+    Enum,
+    Extension,
+    Index,
+    Parameter,
     Role,
     Routine,
     Schema,
@@ -29,7 +38,8 @@ from catalog.schema import (
     View,
 )
 
-Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine
+Securable = Table | View | Sequence | Schema | Database | Tablespace | Routine | Parameter
+Owned = Securable | Index | Enum | Domain | Composite | Collation | Extension | ChangeStream
 Acl = tuple[str, ...] | None
 
 ORDER = "arwdDxtXUCTcsA"
@@ -47,11 +57,20 @@ DEFAULTS = {  # by kind: everything, and what PUBLIC has from the start
     "database": ("CTc", "Tc"),
     "tablespace": ("C", ""),
     "function": ("X", "X"),
+    "parameter": ("sA", ""),
 }
 DATABASE_OWNER = "pg_database_owner"
+_EVERYWHERE = {  # what predefined roles hold on all objects of a kind
+    "pg_read_all_data": {
+        "table": frozenset("r"), "view": frozenset("r"), "sequence": frozenset("r"), "schema": frozenset("U"),
+    },
+    "pg_write_all_data": {
+        "table": frozenset("awd"), "view": frozenset("awd"), "sequence": frozenset("w"), "schema": frozenset("U"),
+    },
+}  # fmt: skip
 _KINDS: dict[type[Securable], str] = {
     Table: "table", View: "view", Sequence: "sequence", Schema: "schema", Database: "database",
-    Tablespace: "tablespace", Routine: "function",
+    Tablespace: "tablespace", Routine: "function", Parameter: "parameter",
 }  # fmt: skip
 _ITEM = re.compile(r'("(?:[^"]|"")*"|[^=]*)=([A-Za-z*]*)/("(?:[^"]|"")*"|.*)')
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")
@@ -94,11 +113,16 @@ def kind_of(item: Securable) -> str:
     return _KINDS[type(item)]
 
 
-def owner_name(catalog: Catalog, item: Securable) -> str:
-    """The owner as items name it; the schema public belongs to whoever owns the database, until it is given away."""
+def owner_of(item: Owned) -> int:
+    """The owner (OID); the schema public belongs to whoever owns the database, until it is given away."""
     if isinstance(item, Schema) and item.name == "public" and item.owner == BOOTSTRAP_ROLE_OID:
-        return DATABASE_OWNER
-    owner = catalog.get(item.owner)
+        return DATABASE_OWNER_OID
+    return item.owner
+
+
+def owner_name(catalog: Catalog, item: Securable) -> str:
+    """The owner as items name it."""
+    owner = catalog.get(owner_of(item))
     return owner.name if isinstance(owner, Role) else ""
 
 
@@ -119,29 +143,51 @@ def column_grants(column: Column) -> tuple[Grant, ...]:
     return tuple(map(parse, column.acl or ()))
 
 
-def names_of(catalog: Catalog, role: Role) -> frozenset[str]:
-    """The names under which a role is granted things: its own, those of its groups, and PUBLIC's."""
-    names = {"", role.name}
-    pending = list(role.member_of) if role.inherit else []
-    seen: set[int] = set()
+def roles_of(catalog: Catalog, role: Role, *, inherited: bool = True) -> set[int]:
+    """The roles (OIDs) whose rights a role has, itself among them; or (not `inherited`) all that it is a member of, and
+    so may become by SET ROLE. A role that does not inherit has the rights of its groups after SET ROLE only."""
+    found: set[int] = set()
+    pending = [role.oid]
     while pending:
         oid = pending.pop()
-        group = catalog.get(oid)
-        if oid not in seen and isinstance(group, Role):
-            seen.add(oid)
-            names.add(group.name)
-            pending.extend(group.member_of if group.inherit else ())
+        item = role if oid == role.oid else catalog.get(oid)
+        if oid not in found and isinstance(item, Role):
+            found.add(oid)
+            pending.extend(item.member_of if item.inherit or not inherited else ())
     database = catalog.get(catalog.database)
-    if isinstance(database, Database):
-        owner = catalog.get(database.owner)
-        if isinstance(owner, Role) and owner.name in names:
-            names.add(DATABASE_OWNER)
-    return frozenset(names)
+    if isinstance(database, Database) and database.owner in found:
+        found.add(DATABASE_OWNER_OID)
+    return found
 
 
-def is_owner(catalog: Catalog, item: Securable, role: Role) -> bool:
-    """Whether a role may do what the owner may: it is a superuser, the owner or one of its members."""
-    return role.superuser or owner_name(catalog, item) in names_of(catalog, role)
+def names_of(catalog: Catalog, role: Role) -> frozenset[str]:
+    """The names under which a role is granted things: its own, those of its groups, and PUBLIC's."""
+    found = (catalog.get(oid) for oid in roles_of(catalog, role))
+    return frozenset(["", role.name, *(item.name for item in found if isinstance(item, Role))])
+
+
+def acts_as(catalog: Catalog, role: Role | None, owner: int) -> bool:
+    """Whether a role has the rights of another one: it is a superuser, that role, or a member that inherits from it."""
+    if role is None:
+        return False
+    return role.superuser or role.oid == owner or owner in roles_of(catalog, role)
+
+
+def is_member(catalog: Catalog, role: Role, of: int) -> bool:
+    """Whether a role may become another one by SET ROLE: it is a superuser, that role, or any member of it."""
+    return role.superuser or role.oid == of or of in roles_of(catalog, role, inherited=False)
+
+
+def administers(catalog: Catalog, role: Role, group: int) -> bool:
+    """Whether a role may give membership in another one away by an ADMIN OPTION, its own or of a role that it is a
+    member of."""
+    known = (catalog.get(oid) for oid in roles_of(catalog, role, inherited=False))
+    return role.superuser or any(isinstance(one, Role) and group in one.admin_of for one in known)
+
+
+def is_owner(catalog: Catalog, item: Owned, role: Role) -> bool:
+    """Whether a role may do what the owner may: it is a superuser, the owner or a member that inherits from it."""
+    return acts_as(catalog, role, owner_of(item))
 
 
 def held(catalog: Catalog, item: Securable, role: Role) -> tuple[frozenset[str], frozenset[str]]:
@@ -149,7 +195,11 @@ def held(catalog: Catalog, item: Securable, role: Role) -> tuple[frozenset[str],
     everything = frozenset(DEFAULTS[kind_of(item)][0])
     if role.superuser:
         return everything, everything
-    letters, options = _held(grants_of(catalog, item), names_of(catalog, role))
+    names = names_of(catalog, role)
+    letters, options = _held(grants_of(catalog, item), names)
+    for name, given in _EVERYWHERE.items():
+        if name in names:
+            letters |= given.get(kind_of(item), frozenset())
     return letters, everything if is_owner(catalog, item, role) else options
 
 
@@ -171,6 +221,12 @@ def _held(grants: Iterable[Grant], names: frozenset[str]) -> tuple[frozenset[str
 def may(catalog: Catalog, item: Securable, role: Role, letters: str) -> bool:
     """Whether a role holds any of these letters on an object."""
     return not held(catalog, item, role)[0].isdisjoint(letters)
+
+
+def may_set(catalog: Catalog, role: Role | None, name: str, letter: str = "s") -> bool:
+    """Whether a role may SET a setting that is for superusers, or (letter A) ALTER SYSTEM may for it."""
+    item = catalog.parameters.get(name.lower())
+    return role is not None and (role.superuser or (item is not None and may(catalog, item, role, letter)))
 
 
 def may_columns(catalog: Catalog, item: Table | View, role: Role, letter: str, columns: frozenset[int]) -> bool:

@@ -5,6 +5,7 @@ Its `source` is its own: nothing implements it, the body takes the place of the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
 LANGUAGE = "user"  # of a Function made of a Routine
 
 
-@lru_cache(4096)
 def function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...] = ()) -> Function:
     """The routine as a function. `columns`: those of the relation whose rows it returns."""
+    return _function_of(replace(routine, body="", statements=None, comment=None), columns)
+
+
+@lru_cache(4096)
+def _function_of(routine: Routine, columns: tuple[tuple[str, TypeRef], ...]) -> Function:
+    """Of the routine without its long parts: what is remembered would keep them."""
     inputs = routine.inputs
     defaults = tuple(item.default for item in inputs if item.default is not None)
     outputs = [(item.name, item.type.oid) for item in routine.outputs]

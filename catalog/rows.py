@@ -26,6 +26,7 @@ from catalog.schema import (
     Enum,
     Extension,
     Index,
+    Parameter,
     Role,
     Routine,
     Schema,
@@ -54,6 +55,7 @@ SYSTEM_TABLES: Mapping[type[SchemaObject], int] = {
     Extension: 24,
     Routine: 25,
     Collation: 26,
+    Parameter: 27,
     ChangeStream: 40,
 }
 KINDS: Mapping[int, type[SchemaObject]] = {number: kind for kind, number in SYSTEM_TABLES.items()}

@@ -50,6 +50,29 @@ class Role:
     settings: tuple[tuple[str, str], ...] = ()
 
 
+DATABASE_OWNER_OID = 6171
+READ_ALL_SETTINGS_OID, READ_ALL_STATS_OID, STAT_SCAN_TABLES_OID = 3374, 3375, 3377
+SIGNAL_BACKEND_OID, CHECKPOINT_OID = 4200, 4544
+PREDEFINED_ROLES: Mapping[int, Role] = {
+    oid: Role(oid, name, login=False, member_of=groups)
+    for oid, name, groups in (
+        (DATABASE_OWNER_OID, "pg_database_owner", ()),
+        (6181, "pg_read_all_data", ()),
+        (6182, "pg_write_all_data", ()),
+        (3373, "pg_monitor", (READ_ALL_SETTINGS_OID, READ_ALL_STATS_OID, STAT_SCAN_TABLES_OID)),
+        (READ_ALL_SETTINGS_OID, "pg_read_all_settings", ()),
+        (READ_ALL_STATS_OID, "pg_read_all_stats", ()),
+        (STAT_SCAN_TABLES_OID, "pg_stat_scan_tables", ()),
+        (4569, "pg_read_server_files", ()),
+        (4570, "pg_write_server_files", ()),
+        (4571, "pg_execute_server_program", ()),
+        (SIGNAL_BACKEND_OID, "pg_signal_backend", ()),
+        (CHECKPOINT_OID, "pg_checkpoint", ()),
+    )
+}
+"""The roles that every catalog has, with PostgreSQL's OIDs. They are rows only once somebody has changed one."""
+
+
 @dataclass(frozen=True, slots=True)
 class DefaultAcl:
     """ALTER DEFAULT PRIVILEGES: what objects of a kind (table sequence function schema) begin with when the role
@@ -74,6 +97,12 @@ class Database:
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     default_acls: tuple[DefaultAcl, ...] = ()
+    collate: str = "C"  # LC_COLLATE: whatever its name is, texts are in the order of their bytes
+    ctype: str = "C.UTF-8"  # LC_CTYPE: of C and POSIX letters are those of ASCII
+
+    @property
+    def knows_ascii_only(self) -> bool:
+        return self.ctype in ("C", "POSIX")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +126,16 @@ class Tablespace:
     options: tuple[tuple[str, str], ...] = ()
     identity: str = ""
     acl: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A setting on which something has been granted: `name` in lower case. Settings are the first superuser's."""
+
+    oid: int
+    name: str
+    acl: tuple[str, ...] | None = None
+    owner: int = BOOTSTRAP_ROLE_OID
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,6 +603,7 @@ SchemaObject = (
     | Database
     | Schema
     | Tablespace
+    | Parameter
     | Table
     | Index
     | Sequence
@@ -590,10 +630,13 @@ class Catalog:
 
     version: int = 0
     database: int = POSTGRES_DATABASE_OID
-    objects: Mapping[int, SchemaObject] = field(default_factory=dict)  # by OID, shared ones included
+    # By OID, shared ones included
+    objects: Mapping[int, SchemaObject] = field(default_factory=lambda: dict(PREDEFINED_ROLES))
     relations: Mapping[tuple[int, str], int] = field(default_factory=dict)  # (schema OID, name) -> OID
     schemas: Mapping[str, int] = field(default_factory=dict)
-    roles: Mapping[str, int] = field(default_factory=dict)
+    roles: Mapping[str, int] = field(
+        default_factory=lambda: {role.name: role.oid for role in PREDEFINED_ROLES.values()}
+    )
     databases: Mapping[str, int] = field(default_factory=dict)
     tablespaces: Mapping[str, int] = field(default_factory=dict)
     types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
@@ -766,6 +809,12 @@ class Catalog:
         return entries
 
     @cached_property
+    def knows_ascii_only(self) -> bool:
+        """Whether letters are those of ASCII where no collation says otherwise."""
+        own = self.objects.get(self.database)
+        return isinstance(own, Database) and own.knows_ascii_only
+
+    @cached_property
     def collating_domains(self) -> bool:
         """Whether a domain has a collation, or names one in a condition: casts to it may be anywhere."""
         domains = [item for oid in self.types.values() if isinstance(item := self.objects[oid], Domain)]
@@ -816,6 +865,19 @@ class Catalog:
         item = None if oid is None else self.objects[oid]
         return item if isinstance(item, USER_TYPES) else None
 
+    def user_type_of_array(self, schema: int, name: str) -> UserType | None:
+        """The user's type in the schema whose array type has that name. Array names are cut to the length of a name."""
+        found = self.user_type(schema, name[1:])
+        if found is not None or len(name.encode()) < 63:
+            return found
+        from catalog.usertypes import array_name  # which needs this module's classes
+
+        for (place, candidate), oid in self.types.items():
+            item = self.objects[oid]
+            if place == schema and isinstance(item, USER_TYPES) and array_name(candidate) == name:
+                return item
+        return None
+
     @cached_property
     def sequences_of(self) -> Mapping[int, abc.Sequence[int]]:
         """The sequences that columns of a table own, by the table's OID."""
@@ -824,6 +886,12 @@ class Catalog:
             if isinstance(item, Sequence) and item.owned_by is not None:
                 found.setdefault(item.owned_by[0], []).append(item.oid)
         return found
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The settings on which something has been granted, by name."""
+        found = self.by_kind.get(Parameter, ())
+        return {item.name: item for item in found if isinstance(item, Parameter)}
 
     @cached_property
     def change_streams(self) -> Mapping[str, ChangeStream]:

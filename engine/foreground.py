@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from catalog.processes import Errand
 from engine.priority import NICEST, PROCESSORS, keep_to, place_beside, stand_back
 
 P = ParamSpec("P")
@@ -165,6 +166,11 @@ _threads = ThreadPoolExecutor(max(len(PROCESSORS), 2), "aside", stand_back)
 
 async def aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Runs a function that takes milliseconds in a thread that stands back, and gives way to short statements
-    (Foreground.aside)."""
-    work = partial(contextvars.copy_context().run, timed, partial(function, *args, **kwargs))
-    return await foreground().aside(partial(asyncio.get_running_loop().run_in_executor, _threads, work))
+    (Foreground.aside). The processes that it has end when it is cancelled."""
+    errand = Errand()
+    work = partial(contextvars.copy_context().run, timed, partial(errand.run, partial(function, *args, **kwargs)))
+    try:
+        return await foreground().aside(partial(asyncio.get_running_loop().run_in_executor, _threads, work))
+    except asyncio.CancelledError:
+        errand.end()
+        raise

@@ -17,6 +17,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,6 +53,7 @@ from engine.replica import Replica
 from engine.session.advisory import AdvisorySpace
 from engine.session.notifications import Listeners
 from engine.session.settings import PlanKey
+from engine.session.sizes import by_space
 from engine.session.snapshots import ExportedSnapshots
 from engine.session.staging import Stages
 from engine.session.system import SystemCache
@@ -71,6 +73,7 @@ from engine.txn.transaction import Transaction
 from engine.txn.two_phase import PreparedTransactions
 
 if TYPE_CHECKING:
+    from engine.configuration import Configuration
     from engine.past.manager import Past
     from engine.session.branches import Restoring
     from engine.session.prepared import Prepared
@@ -119,6 +122,14 @@ def resolve(future: asyncio.Future[None]) -> None:
     """Ends a wait, unless whoever waited has given up."""
     if not future.done():
         future.set_result(None)
+
+
+def _conclude(future: asyncio.Future[None], error: SqlError | None) -> None:
+    """The same, or with an error."""
+    if error is None:
+        resolve(future)
+    elif not future.done():
+        future.set_exception(error)
 
 
 class PlanCache:
@@ -194,6 +205,7 @@ class Node:
         self.started = clock()
         self.system = SystemCache()
         self.written = Written()
+        self.configuration: Configuration | None = None  # an embedded database has none
         self.default_settings: dict[str, str] = {}  # of every session, in place of PostgreSQL's
         self.activity = Activity()
         self.memory = Pool()
@@ -351,6 +363,7 @@ class Node:
                 self.written.forget(oid, schema.database if isinstance(schema, Schema) else 0)
                 self.activity.forget(oid)
         self.commits.schema_version = self.store.of(0).durable_lsn
+        self._plan_the_past_anew()
         self.held.published(changes)
         self.changes.published(changes)
 
@@ -428,6 +441,16 @@ class Node:
         """The plans of a node with the same catalogs are this one's too."""
         self._plans = other._plans
 
+    def _plan_the_past_anew(self) -> None:
+        """What has been revoked is to be noticed by sessions that stand on the past too: their plans were checked
+        against the rights of before (SessionState.check_privileges)."""
+        standing = [session for session in self.sessions.values() if session.node is not self]
+        for node in {session.node for session in standing}:
+            node.catalogs = {oid: copy(catalog) for oid, catalog in node.catalogs.items()}
+            node._plans = OrderedDict()
+        for session in standing:
+            session.plan_anew()
+
     def plans(self, key: PlanKey) -> PlanCache:
         """The plan cache for one combination of the settings that plans depend on."""
         cache = self._plans.get(key)
@@ -452,7 +475,8 @@ class Node:
             yield from session.prepared.values()
 
     def open_session(self, user: str, database: str, settings: dict[str, str]) -> Session:
-        """A new session. Raises 28000 (no such role, no login), 3D000 (no such database), 22023 (all FATAL)."""
+        """A new session. Raises 28000 (no such role, no login), 3D000 (no such database), 42501, 53300, 55000, 22023
+        (all FATAL)."""
         from engine.session.session import Session
 
         catalog = self.shared_catalog
@@ -463,13 +487,24 @@ class Node:
         assert isinstance(role, Role)
         if not role.login:
             raise SqlError("28000", f'role "{user}" is not permitted to log in', severity="FATAL")
+        if role.connection_limit >= 0 and not role.superuser:
+            taken = sum(session.role.oid == role.oid for session in self.sessions.values())
+            if taken >= role.connection_limit:
+                raise SqlError("53300", f'too many connections for role "{user}"', severity="FATAL")
         if database not in catalog.databases:
             raise SqlError("3D000", f'database "{database}" does not exist', severity="FATAL")
         chosen = catalog.get(catalog.databases[database])
+        if isinstance(chosen, Database) and not chosen.allow_connections:
+            message = f'database "{database}" is not currently accepting connections'
+            raise SqlError("55000", message, severity="FATAL")
         if isinstance(chosen, Database) and chosen.acl is not None and not may(catalog, chosen, role, "c"):
             message = f'permission denied for database "{database}"'
             detail = "User does not have CONNECT privilege."
             raise SqlError("42501", message, detail=detail, severity="FATAL")
+        if isinstance(chosen, Database) and chosen.connection_limit >= 0 and not role.superuser:
+            taken = sum(session.database_oid == chosen.oid for session in self.sessions.values())
+            if taken >= chosen.connection_limit:
+                raise SqlError("53300", f'too many connections for database "{database}"', severity="FATAL")
         try:
             return Session(self, role, catalog.databases[database], database, settings)
         except SqlError as error:
@@ -505,10 +540,23 @@ class Node:
             self.sessions[process_id].cancel()
 
     async def flush(self) -> None:
-        """CHECKPOINT: waits until everything sequenced so far is in LMDB."""
+        """CHECKPOINT: waits until everything sequenced so far is in LMDB. Raises 53100."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.store.flush(partial(resolve, done))
+        self.store.flush(partial(resolve, done), partial(_conclude, done))
         await done
+
+    async def pack(self, storage_ids: Iterable[int]) -> None:
+        """VACUUM FULL: waits until the storage ids take as little space as they can, and their tablespaces' files give
+        back what is free. Raises 53100."""
+        for space, held in by_space(self, storage_ids).items():
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            space.pack(held, partial(_conclude, done))
+            await done
+
+    def give_back(self, storage_ids: Iterable[int]) -> None:
+        """VACUUM: the tablespaces of these storage ids give back what is free, later."""
+        for space in by_space(self, storage_ids):
+            space.give_back()
 
     def settle(self) -> None:
         """Logs where the sequences stand, so that a clean stop skips no values."""

@@ -24,7 +24,8 @@ Znodes below the cluster's chroot:
     tablespaces/<ts>/spec               Spec
     tablespaces/<ts>/epoch              Epoch; its version is what every commit checks
     tablespaces/<ts>/head               Head
-    tablespaces/<ts>/ledgers            list of Ledger
+    tablespaces/<ts>/ledgers            LedgerList
+    tablespaces/<ts>/ledgers/<number>   a segment of it: older Ledgers
     tablespaces/<ts>/checkpoints        list of Checkpoint
     tablespaces/<ts>/replicas/<node>    ephemeral: Replica
     tablespaces/<ts>/checks/<id>/<node> what a replica has found (replication/checks.py)
@@ -67,6 +68,9 @@ class ObjectInfo:
     size: int  # bytes
 
 
+MANY = 1000  # names that `get_many` takes at most
+
+
 class ChangelogStore(Protocol):
     """Objects that are created once. Names are relative paths of [a-zA-Z0-9._-] parts, joined by '/'.
 
@@ -99,6 +103,11 @@ class ChangelogStore(Protocol):
 
     async def get(self, name: str) -> bytes:
         """Raises ObjectMissingError."""
+
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Small objects by their names, MANY at most, in as few requests as the store can. Those that are missing or
+        damaged are left out, and what is more than one answer carries: who needs them asks for them again, alone, and
+        is told by `get`."""
 
     async def get_file(self, name: str, path: str) -> None:
         """As `get`, into a new local file (not synced), in pieces. Raises ObjectMissingError."""
@@ -255,6 +264,7 @@ class Node:
     load: float = 0.0  # busy share of its engine's thread, 0..1, of the last seconds
     connections: int = 0
     version: str = ""
+    certificate: str = ""  # SHA-256 of its TLS certificate, hexadecimal: by which other nodes speak TLS to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +316,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """One element of tablespaces/<ts>/ledgers: a run of entries of one epoch."""
+    """One element of the ledger list: a run of entries of one epoch."""
 
     ledger: int
     epoch: int
@@ -315,6 +325,32 @@ class Ledger:
     bytes: int = 0
     closed: int = 0  # when, microseconds since 2000-01-01 UTC
     store: str = ""  # URL where it lies: a tablespace may move to another store
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerList:
+    """tablespaces/<ts>/ledgers: the newest ledgers, and what has to be known of the older ones without reading them.
+    These lie in segments, tablespaces/<ts>/ledgers/<number>, a few hundred closed ones each."""
+
+    ledgers: tuple[Ledger, ...] = ()  # the newest, oldest first
+    first_segment: int = 0
+    next_segment: int = 0  # the number behind the last segment
+    oldest: int = 0  # number of the oldest ledger in a segment that has not been dropped; 0 without segments
+    oldest_lsn: int = 0  # its first LSN
+    count: int = 0  # ledgers in segments
+    bytes: int = 0  # in these
+
+    @property
+    def first_ledger(self) -> int:
+        """The number of the oldest ledger; 0 if there is none."""
+        return self.oldest or (self.ledgers[0].ledger if self.ledgers else 0)
+
+    @property
+    def first_lsn(self) -> int | None:
+        """Where the log begins; None without any ledger."""
+        if self.oldest:
+            return self.oldest_lsn
+        return self.ledgers[0].first if self.ledgers else None
 
 
 @dataclass(frozen=True, slots=True)

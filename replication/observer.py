@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from replication.interface import Checkpoint, Coordination, Epoch, Head, Ledger, Node, Replica, Spec
+from replication.interface import Checkpoint, Coordination, Epoch, Head, Ledger, LedgerList, Node, Replica, Spec
 from replication.log.layout import (
     decode_checkpoints,
     decode_epoch,
@@ -40,9 +40,14 @@ class Observed:
     spec: Spec = field(default_factory=lambda: Spec("", ()))
     epoch: Epoch = field(default_factory=lambda: Epoch(0, ""))
     head: Head = field(default_factory=lambda: Head(0, 0, "", 0, 0))
-    ledgers: tuple[Ledger, ...] = ()
+    listed: LedgerList = field(default_factory=LedgerList)
     checkpoints: tuple[Checkpoint, ...] = ()
     replicas: Mapping[str, Replica] = field(default_factory=dict)  # by node; those that live
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """The newest ones."""
+        return self.listed.ledgers
 
     @property
     def tied(self) -> int:
@@ -142,6 +147,7 @@ def _with(seen: Observed, part: str, node: str, data: bytes | None) -> Observed:
         others = {name: replica for name, replica in seen.replicas.items() if name != node}
         return replace(seen, replicas=others if data is None else {**others, node: decode_replica(data)})
     if data is None:
+        part = "listed" if part == "ledgers" else part
         return replace(seen, **{part: getattr(Observed(seen.tablespace), part)})
     if part == "spec":
         return replace(seen, spec=decode_spec(data))
@@ -150,5 +156,5 @@ def _with(seen: Observed, part: str, node: str, data: bytes | None) -> Observed:
     if part == "head":
         return replace(seen, head=decode_head(data))
     if part == "ledgers":
-        return replace(seen, ledgers=decode_ledgers(data))
+        return replace(seen, listed=decode_ledgers(data))
     return replace(seen, checkpoints=decode_checkpoints(data))

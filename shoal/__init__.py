@@ -12,6 +12,11 @@ As a library it is the embedded database (shoal/embedded), with PEP 249's names:
 
 from __future__ import annotations
 
+import sys
+import warnings
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +49,43 @@ if TYPE_CHECKING:
         TimestampFromTicks,
     )
     from shoal.embedded.values import Json
+
+_BESIDE = ("catalog", "engine", "replication", "wire")
+
+
+def _take_packages() -> None:
+    """Loads the packages beside this one from there, whatever a program has under their names: a folder, or a file
+    beside a script, comes before what is installed. Raises ImportError where such a module is loaded already."""
+    place = str(Path(__file__).resolve().parent.parent)
+    for name in _BESIDE:
+        found = PathFinder.find_spec(name, [place])
+        if found is None or found.loader is None:
+            continue
+        loaded = sys.modules.get(name)
+        if loaded is not None:
+            if getattr(loaded, "__file__", None) != found.origin:
+                raise ImportError(
+                    f'Shoal needs its own package "{name}", and this program has loaded another module of that name: '
+                    f"{getattr(loaded, '__file__', None) or loaded!r}. Rename it.",
+                    name=name,
+                )
+            continue
+        other = PathFinder.find_spec(name)
+        if other is not None and other.origin is not None and other.origin != found.origin:
+            warnings.warn(
+                f'"{name}" is the name of a package of Shoal: {other.origin} cannot be imported beside it. Rename it.',
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        module = sys.modules[name] = module_from_spec(found)
+        try:
+            found.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+
+
+_take_packages()
 
 apilevel = "2.0"
 threadsafety = 2  # threads may share the module and connections

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import hmac
+import secrets
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +14,9 @@ from replication.stores.tls import server_context
 from shoal.config import HTTPS, Config, ConfigError
 from wire.host_rules import LOCAL, Rule, RuleError, parse
 from wire.server import is_loopback
-from wire.tls import for_clients
+from wire.tls import for_clients, hash_of
+
+MOCK_KEY_BYTES = 32
 
 
 def host_rules(config: Config) -> Sequence[Rule]:
@@ -29,6 +34,36 @@ def host_rules(config: Config) -> Sequence[Rule]:
     if any(rule.secure for rule in rules) and not config.tls_cert:
         raise ConfigError(f"{config.host_rules} has rules for TLS (hostssl): give --tls-cert too")
     return rules
+
+
+def mock_key(data: Path, cluster_secret: bytes = b"") -> bytes:
+    """The key of the salts that unknown roles are asked with: of the cluster, or kept in the directory of a node alone.
+    Raises OSError."""
+    if cluster_secret:
+        return hmac.digest(cluster_secret, b"salts of unknown roles", "sha256")
+    path = data / "mock-key"
+    with contextlib.suppress(FileNotFoundError):
+        found = path.read_bytes()
+        if len(found) == MOCK_KEY_BYTES:
+            return found
+    key = secrets.token_bytes(MOCK_KEY_BYTES)
+    fresh = path.with_name(path.name + ".new")
+    fresh.touch(0o600)
+    fresh.write_bytes(key)
+    fresh.rename(path)
+    return key
+
+
+def certificate_hash(config: Config) -> str:
+    """Of the certificate that the node shows, '' for none. Raises ConfigError."""
+    if not config.tls_cert:
+        return ""
+    try:
+        text = Path(config.tls_cert).read_text(encoding="ascii")
+        begin = text.index(ssl.PEM_HEADER)
+        return hash_of(ssl.PEM_cert_to_DER_cert(text[begin : text.index(ssl.PEM_FOOTER, begin)] + ssl.PEM_FOOTER))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the certificate {config.tls_cert}: {error}") from error
 
 
 def client_tls(config: Config) -> ssl.SSLContext | None:

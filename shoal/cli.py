@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from catalog.errors import SqlError
 from shoal.commands import add_commands, run_command
-from shoal.config import Config, ConfigError, load, settled
+from shoal.config import Config, ConfigError, Sources, of_settings, settled
 
 EXAMPLES = """examples:
   shoal serve                                     data in ./shoal-data, on 127.0.0.1:5432
@@ -27,12 +27,13 @@ then:
 
 LOGSTORE_EXAMPLES = """examples:
   shoal logstore --data /var/lib/shoal-log --listen 127.0.0.1:7301
-  shoal logstore --data /var/lib/shoal-log --listen 10.0.0.7:7301 --secret-file /etc/shoal/store-secret
-  shoal logstore ... --tls-cert /etc/shoal/store.crt --tls-key /etc/shoal/store.key           then it is logs://10.0.0.7:7301
+  shoal logstore --data /var/lib/shoal-log --listen 10.0.0.7:7301 --secret-file /etc/shoal/store-secret \\
+      --tls-cert /etc/shoal/store.crt --tls-key /etc/shoal/store.key
 
-The servers of a cluster find it as log://10.0.0.7:7301, with the same secret in SHOAL_STORE_SECRET, or in the file
-that SHOAL_STORE_SECRET_FILE names. Three of them make a store that goes on without one:
-  quorum(3,3,2):log://10.0.0.7:7301,log://10.0.0.8:7301,log://10.0.0.9:7301
+Beyond this machine TLS is needed, unless SHOAL_STORE_PLAINTEXT=allow is set for it and for the servers. The
+servers of a cluster find it as logs://10.0.0.7:7301, with the same secret in SHOAL_STORE_SECRET, or in the file that
+SHOAL_STORE_SECRET_FILE names. Three of them make a store that goes on without one:
+  quorum(3,3,2):logs://10.0.0.7:7301,logs://10.0.0.8:7301,logs://10.0.0.9:7301
 """
 
 CONFIG_EXAMPLES = """examples:
@@ -199,10 +200,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from shoal.commands import config
 
             return config.run(options, settled(options.config, flags, os.environ))
-        in_force = load(options.config, flags, os.environ)
+        sources = Sources(options.config, flags, os.environ)
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 
-        return serve(in_force, options.json)
+        return serve(of_settings(sources.settings()), options.json, sources)
     except (ConfigError, SqlError, OSError) as error:
         message = str(error)
         if isinstance(error, OSError) and error.filename is not None:

@@ -1,4 +1,5 @@
-"""The server's configuration: defaults, then a TOML file, then the environment, then the command line.
+"""The server's configuration: defaults, then a TOML file, then what ALTER SYSTEM has set (shoal/auto_conf.py), then the
+environment, then the command line.
 
 A setting's variable in the environment is SHOAL_ and its name in capitals: SHOAL_LISTEN=127.0.0.1:6543. One that is
 empty counts as not there.
@@ -6,13 +7,17 @@ empty counts as not there.
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 
+from shoal import auto_conf
+
 HTTPS = "https://"
+NOT_ALTERED = ("data", "cluster", "node")  # what says which directory and node it is
 
 
 class ConfigError(Exception):
@@ -30,6 +35,7 @@ class Config:
     tls_key: str = ""  # its key; '' if it is in the same file
     admin: str = ""  # HOST:PORT of the administration port, https://HOST:PORT for TLS; '' is none
     max_connections: int = 500
+    superuser_reserved_connections: int = 3  # of these, for superusers
     log_format: str = "text"  # or json
     log_min_duration_statement: int = -1  # milliseconds; statements that take as long are logged; -1: none
     log_connections: bool = False  # and when they end
@@ -84,38 +90,94 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is in force, and where from: default, file, environment or flag."""
+    """What is in force, and where from: default, file, ALTER SYSTEM, environment or flag. `file` and `line`: where
+    it is from one."""
 
     name: str
     value: object
     source: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a server's configuration is from."""
+
+    path: str | None
+    overrides: Mapping[str, object]
+    environment: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: Config) -> Sources:
+        """One that says the same for ever."""
+        return cls(None, {field.name: getattr(config, field.name) for field in fields(Config)}, {})
+
+    def settings(self) -> list[Setting]:
+        """Raises ConfigError."""
+        return settled(self.path, self.overrides, self.environment)
+
+
+def hidden(value: object) -> object:
+    """Without the credentials of a URL, which are refused where it is used."""
+    return re.sub(r"://[^/,]*@", "://***@", value) if isinstance(value, str) else value
 
 
 def load(
     path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str] = MappingProxyType({})
 ) -> Config:
     """The configuration. Raises ConfigError for a file that cannot be read, an unknown name or a wrong type."""
-    values = {setting.name: setting.value for setting in settled(path, overrides, environment)}
-    return Config(**values)  # type: ignore[arg-type]
+    return of_settings(settled(path, overrides, environment))
+
+
+def of_settings(settings: Iterable[Setting]) -> Config:
+    return Config(**{setting.name: setting.value for setting in settings})  # type: ignore[arg-type]
 
 
 def settled(path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str]) -> list[Setting]:
     """Every setting with its value, and where that is from. `overrides`: what the command line says, None where it says
     nothing. Raises ConfigError as `load`."""
     known = {field.name: type(field.default) for field in fields(Config)}
-    written = {} if path is None else _from_file(path, known)
-    settings = []
-    for field in fields(Config):
-        name, variable = field.name, variable_of(field.name)
+    in_file = {} if path is None else written(path)
+    altered: dict[str, auto_conf.Entry] = {}
+
+    def setting(name: str, default: object) -> Setting:
+        variable = variable_of(name)
         if overrides.get(name) is not None:
-            settings.append(Setting(name, overrides[name], "flag"))
-        elif environment.get(variable):
-            settings.append(Setting(name, _read(variable, environment[variable], known[name]), "environment"))
-        elif name in written:
-            settings.append(Setting(name, written[name], "file"))
-        else:
-            settings.append(Setting(name, field.default, "default"))
-    return settings
+            return Setting(name, overrides[name], "flag")
+        if environment.get(variable):
+            return Setting(name, _read(variable, environment[variable], known[name]), "environment")
+        if name in altered:
+            value = _read(name, altered[name].value, known[name])
+            return Setting(name, value, "ALTER SYSTEM", str(auto_conf.path_of(data)), altered[name].line)
+        if name in in_file:
+            return Setting(name, in_file[name], "file", path, None if path is None else line_of(path, name))
+        return Setting(name, default, "default")
+
+    data = Path(str(setting("data", Config().data).value)).absolute()
+    try:
+        altered |= {entry.name: entry for entry in auto_conf.read(data) if entry.name in known}
+    except auto_conf.DamagedFileError as error:
+        raise ConfigError(str(error)) from error
+    for name in NOT_ALTERED:
+        if name in altered:
+            raise ConfigError(f'{auto_conf.path_of(data)}: parameter "{name}" cannot be changed')
+    return [setting(field.name, field.default) for field in fields(Config)]
+
+
+def written(path: str) -> dict[str, object]:
+    """What the TOML file says. Raises ConfigError."""
+    return _from_file(path, {field.name: type(field.default) for field in fields(Config)})
+
+
+def line_of(path: str, name: str) -> int | None:
+    """The line of the TOML file that sets it. Raises ConfigError."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    pattern = re.compile(rf"\s*[\"']?{name}[\"']?\s*=")
+    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), None)
 
 
 def variable_of(name: str) -> str:

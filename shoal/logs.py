@@ -5,7 +5,8 @@ keeps, sends and rotates them (systemd's journal, Docker, Promtail).
     json   {"time":"2026-11-20T18:00:00.123456Z","level":"error","logger":"shoal.statement","node":"n1",
             "message":"division by zero","session":4711,"sqlstate":"22012",...}
 
-What belongs to a line beside its message is given as `extra={"fields": {...}}`.
+What belongs to a line beside its message is given as `extra={"fields": {...}}`. A message is one line, whatever stands
+in it: names that clients choose could otherwise make up lines of their own, or move a terminal's cursor.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
 
@@ -27,9 +29,13 @@ class TextFormatter(logging.Formatter):
         super().__init__(_LINE)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
-        return super().formatMessage(record) + "".join(
+        return one_line(super().formatMessage(record)) + "".join(
             f" {key}={_plain(item)}" for key, item in _fields(record).items()
         )
+
+    def formatException(self, exc_info: Any) -> str:  # noqa: N802
+        """Its lines are set in: what an error says in them begins no line of the log."""
+        return "\n".join("    " + one_line(line) for line in super().formatException(exc_info).split("\n"))
 
 
 class JsonFormatter(logging.Formatter):
@@ -60,6 +66,14 @@ def configure(form: str, node: str) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 
+def one_line(text: str) -> str:
+    """The text with whatever is no letter, sign or space of a line (control characters, separators of lines, marks that
+    turn the direction of writing) as an escape: \\n, \\x1b, \\u2028."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 def _fields(record: logging.LogRecord) -> Mapping[str, object]:
     fields: Mapping[str, object] = getattr(record, "fields", {})
     return fields
@@ -67,4 +81,8 @@ def _fields(record: logging.LogRecord) -> Mapping[str, object]:
 
 def _plain(item: object) -> str:
     text = str(item)
-    return text if text and text.isprintable() and " " not in text and '"' not in text else orjson.dumps(text).decode()
+    return (
+        text
+        if text and text.isprintable() and " " not in text and '"' not in text
+        else one_line(orjson.dumps(text).decode())
+    )

@@ -12,6 +12,7 @@ import signal
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 
 import orjson
 import uvloop
@@ -19,11 +20,12 @@ import uvloop
 from catalog.errors import SqlError
 from replication.interface import StoreUnavailableError
 from replication.stores.files import FileStore
-from replication.stores.log_server import LogServer, is_loopback
+from replication.stores.log_server import LogServer
 from replication.stores.open import store_secret
-from replication.stores.tls import server_context
+from replication.stores.tls import is_loopback, renew_certificate, server_context
 from shoal.config import Config, ConfigError
 from shoal.logs import configure
+from shoal.reload import on_hangup, stay_on_hangup
 
 
 def logstore(
@@ -42,6 +44,8 @@ def logstore(
         raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
     # The threads that write must win the interpreter back from the loop, which takes up to this long.
     sys.setswitchinterval(0.0005)
+    stay_on_hangup()
+    os.umask(0o077)
     configure(log_format, socket.gethostname())
     host, port = Config(listen=listen).address
     environment = os.environ
@@ -49,12 +53,22 @@ def logstore(
     if not secret:
         secret = store_secret(environment.get("SHOAL_STORE_SECRET"), environment.get("SHOAL_STORE_SECRET_FILE"))
     tls = server_context(cert, key, client_ca) if cert else None
-    status: int = uvloop.run(_run(data, host, port, secret, tls, as_json))
+
+    def renew() -> None:
+        try:
+            renew_certificate((tls,), cert, key)
+        except SqlError as error:
+            logging.getLogger("shoal.logstore").error("the certificate stays as it is: %s", error)
+
+    status: int = uvloop.run(_run(data, host, port, secret, tls, as_json, renew))
     return status
 
 
-async def _run(data: str, host: str, port: int, secret: str, tls: ssl.SSLContext | None, as_json: bool) -> int:
+async def _run(
+    data: str, host: str, port: int, secret: str, tls: ssl.SSLContext | None, as_json: bool, renew: Callable[[], None]
+) -> int:
     loop = asyncio.get_running_loop()
+    on_hangup(renew if tls is not None else lambda: None)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -75,7 +89,7 @@ async def _run(data: str, host: str, port: int, secret: str, tls: ssl.SSLContext
         await server.stop()
         raise ConfigError(f"{error.message}. {error.hint}") from error
     place = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
-    if tls is None and secret and not is_loopback(host):
+    if tls is None and not is_loopback(host):
         logging.getLogger("shoal.logstore").warning("requests and the secret are not encrypted on their way")
     url = f"{'log' if tls is None else 'logs'}://{place}"
     print(orjson.dumps({"ready": url}).decode() if as_json else f"shoal logstore ready: {url}", flush=True)

@@ -23,6 +23,7 @@ from replication.directory import CoordinatedDirectory
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import Config, ConfigError
 from shoal.logs import configure
+from shoal.reload import on_hangup, stay_on_hangup
 from wire.http import SqlOverHttp, health_of
 from wire.router import Router
 from wire.server import is_loopback
@@ -44,6 +45,7 @@ class RouterConfig:
 
 def route(config: RouterConfig) -> int:
     """Runs the router; returns the exit status. Raises ConfigError, and SqlError for a cluster that cannot be read."""
+    stay_on_hangup()
     configure(config.log_format, socket.gethostname())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     status: int = uvloop.run(_run(config))
@@ -54,6 +56,7 @@ async def _run(config: RouterConfig) -> int:
     host, port = Config(listen=config.listen).address
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    on_hangup(lambda: None)  # it has nothing to read again
     directory = CoordinatedDirectory(partial(open_coordination, config.cluster))
     await directory.start()
     try:

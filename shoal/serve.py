@@ -2,7 +2,7 @@
 
 Start: lock and recover the directory, read the catalog, listen, say so. Stop (SIGTERM, SIGINT): no new connections,
 running statements finish, sequences settle, the memtable is flushed. SIGKILL at any moment loses nothing acknowledged:
-start-up replays the changelog.
+start-up replays the changelog. SIGHUP has the configuration read again (shoal/reload.py).
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ from engine.priority import stand_first
 from engine.storage.directories import LocalTablespaces
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
-from shoal.access import admin_tls, client_tls, host_rules
+from shoal.access import admin_tls, client_tls, host_rules, mock_key
 from shoal.archive.logs import LocalLog
 from shoal.archive.writing import Backups
-from shoal.config import Config, ConfigError
+from shoal.config import Config, ConfigError, Sources
+from shoal.descriptors import raise_limit
+from shoal.directory_watch import DirectoryWatch
 from shoal.history import HOLDER, LocalHistory
 from shoal.logs import configure
+from shoal.reload import Reload, default_settings, on_hangup, stay_on_hangup
 from shoal.stacks import deepen
 from wire.server import Server
 
@@ -54,19 +57,27 @@ log = logging.getLogger("shoal")
 CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node would make another history
 
 
-def serve(config: Config, as_json: bool = False) -> int:
-    """Runs the server; returns the exit status. `as_json`: it tells its addresses as a JSON object."""
+def serve(config: Config, as_json: bool = False, again: Sources | None = None) -> int:
+    """Runs the server; returns the exit status. `as_json`: it tells its addresses as a JSON object. `again`: reads the
+    configuration once more."""
+    stay_on_hangup()
+    os.umask(0o077)  # what the server makes is for its user alone
     # Threads that load, flush and write files hand over to the engine's thread and take over from it all the time:
     # each would wait for Python's default of 5 ms to get the interpreter.
     sys.setswitchinterval(0.0001)
     deepen()
     patience.watch()
-    configure(config.log_format, config.node or (socket.gethostname() if config.cluster else THIS_NODE))
-    status: int = uvloop.run(_run(config, as_json))
+    configure(config.log_format, _name(config))
+    status: int = uvloop.run(_run(config, as_json, again or Sources.of(config)))
     return status
 
 
-async def _run(config: Config, as_json: bool) -> int:
+def _name(config: Config) -> str:
+    """The node's, in the log."""
+    return config.node or (socket.gethostname() if config.cluster else THIS_NODE)
+
+
+async def _run(config: Config, as_json: bool, again: Sources) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
     foreground().place = Place()
@@ -78,7 +89,7 @@ async def _run(config: Config, as_json: bool) -> int:
         os._exit(70)  # nothing may be acknowledged or answered any more; what was acknowledged is on disk
 
     async with _admin_port(config) as admin:
-        return await _run_node(config, stop, fatal, admin, as_json)
+        return await _run_node(config, stop, fatal, admin, as_json, again)
 
 
 async def _run_node(
@@ -87,6 +98,7 @@ async def _run_node(
     fatal: Callable[[BaseException], None],
     admin: Admin | None,
     as_json: bool,
+    again: Sources,
 ) -> int:
     if config.cluster:
         from shoal.cluster.member import Member  # a node alone needs neither ZooKeeper's client nor stores
@@ -94,12 +106,12 @@ async def _run_node(
         member = Member(config, fatal, "" if admin is None else admin.shown)
         await member.start()
         try:
-            await _serve_clients(config, member.node, stop, member, admin, as_json)
+            await _serve_clients(config, member.node, stop, member, admin, as_json, again)
         finally:
             await member.stop()
         return 0
     async with alone(config, fatal) as node:
-        await _serve_clients(config, node, stop, None, admin, as_json)
+        await _serve_clients(config, node, stop, None, admin, as_json, again)
     return 0
 
 
@@ -127,8 +139,11 @@ async def alone(config: Config, fatal: Callable[[BaseException], None]) -> Async
             node, lambda tablespace: LocalLog(logs[tablespace]), str(data / "scratch"), str(data / "restores")
         )
         node.bootstrap()
+        watch = DirectoryWatch(data, fatal)
+        watch.start()
         async with _history(config, node, logs.__getitem__, spaces):
             yield node
+        watch.stop()
         node.settle()
         with contextlib.suppress(Exception):
             await worker.close()
@@ -193,14 +208,19 @@ async def _serve_clients(
     member: Member | None,
     admin: Admin | None,
     as_json: bool,
+    again: Sources,
 ) -> None:
     """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
-    node.default_settings = config.default_settings
-    node.memory.limit = config.memory or memory_of_machine() // 2
+    node.default_settings = default_settings(config)
+    memory = memory_of_machine() // 2
+    node.memory.limit = config.memory or memory
+    raise_limit(config.max_connections)
     cluster = member.for_clients() if member is not None else None
     rules, tls = host_rules(config), client_tls(config)
-    server = Server(node, host, port, config.max_connections, cluster, rules, tls)
+    key = mock_key(config.data_path, member.secret if member is not None else b"")
+    reserved = config.superuser_reserved_connections
+    server = Server(node, host, port, config.max_connections, cluster, rules, tls, key, reserved)
     try:
         bound = await server.start()
     except OSError as error:
@@ -213,6 +233,8 @@ async def _serve_clients(
         await member.listening(host, bound)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, partial(resolve, stop))
+    node.configuration = reload = Reload(again, config, node, server, admin, _name(config), memory)
+    on_hangup(reload.reload)
     # What start-up made stays for good: keep the cyclic collector from walking it again and again. Young objects are
     # walked a few at a time, since most of those that stay are versions of rows: 50,000 of them took 9 to 25 ms.
     gc.collect()

@@ -37,7 +37,14 @@ import psycopg
 from moto.server import ThreadedMotoServer
 
 from replication.interface import Epoch, Head, Ledger, Replica
-from replication.log.layout import decode_epoch, decode_head, decode_ledgers, decode_replica, decode_spec
+from replication.log.layout import (
+    decode_epoch,
+    decode_head,
+    decode_ledgers,
+    decode_replica,
+    decode_segment,
+    decode_spec,
+)
 from tests import forks
 from tests.oracle import free_port
 from tests.replication.stores.log_process import LogProcess
@@ -377,7 +384,11 @@ class ShoalCluster:
 
     def ledgers(self, tablespace: str = "") -> tuple[Ledger, ...]:
         """Of a tablespace (by its id; default: pg_default), oldest first."""
-        return decode_ledgers(self.watcher.get(f"tablespaces/{tablespace or self.tablespace}/ledgers") or b"[]")
+        path = f"tablespaces/{tablespace or self.tablespace}/ledgers"
+        listed = decode_ledgers(self.watcher.get(path) or b"[]")
+        segments = (self.watcher.get(f"{path}/{n}") for n in range(listed.first_segment, listed.next_segment))
+        older = [ledger for found in segments if found is not None for ledger in decode_segment(found)]
+        return (*(ledger for ledger in older if ledger.ledger >= listed.oldest), *listed.ledgers)
 
     def replica(self, name: str) -> Replica | None:
         """What a node says of its replica; None while it has none."""
@@ -393,7 +404,7 @@ class ShoalCluster:
                 return None
             if not (epoch.leader in self.nodes and self.nodes[epoch.leader].running):
                 return None
-            ledgers = decode_ledgers(self._znode("ledgers", wake) or b"[]")
+            ledgers = decode_ledgers(self._znode("ledgers", wake) or b"[]").ledgers
             return epoch.leader if ledgers and ledgers[-1].epoch == epoch.epoch else None
 
         return self.watcher.until(look, f"a leader that is not {not_this!r}", timeout)

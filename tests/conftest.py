@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from catalog import patience
 from tests import forks, order
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -103,7 +104,7 @@ def server(request: pytest.FixtureRequest) -> ShoalServer | PostgresServer:
 def restored_process() -> Iterator[None]:
     """For a test that runs the command of a server in this process: what the command sets for its whole process is
     undone, so that later tests neither log to a stream that was captured, and closed, for this one, nor recurse as
-    deeply as servers may."""
+    deeply as servers may, nor are interrupted where they compute."""
     root = logging.getLogger()
     handlers, level, stack, recursion, switching = (
         root.handlers[:],
@@ -113,6 +114,7 @@ def restored_process() -> Iterator[None]:
         sys.getswitchinterval(),
     )
     yield
+    patience.unwatch()
     root.handlers[:] = handlers
     root.setLevel(level)
     threading.stack_size(stack)

@@ -1,4 +1,4 @@
-"""In which order tests run, and beside what, under `pytest -n 2 --dist loadfile`.
+"""In which order tests run, and beside what, under `pytest -n 3 --dist loadfile`.
 
 What takes long comes first: when only short files are left, no worker waits for the other's last one. (xdist's own
 order is by the number of a file's tests, which has the files of one long test each at the end.) All that is in one of
@@ -11,8 +11,10 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-LONG = ("spark", "end_to_end", "docs", "shoal", "drivers", "torture", "conformance")
+WAITING = ("spark", "end_to_end", "docs", "shoal", "drivers", "torture", "conformance")
 """Folders whose tests wait for processes, the longest first."""
+LONG = (*WAITING, "replication/log", "engine/session")
+"""Those, and the folders of the longest files among the others."""
 TOGETHER = ("tests/spark/",)
 """One Spark for all its tests: another one would start, and warm up, for a minute."""
 

@@ -46,6 +46,7 @@ from engine.storage.moments import SLOT_SHIFT
 from engine.txn.interface import SERIALIZABLE, WaitTicket
 from wire import core, messages
 from wire.answers import FLUSH_AT
+from wire.carriers import Carriers
 from wire.client import ConnectionLostError
 from wire.connection import BIND, FLUSH_PIECES, QUERY, TURN, Connection, Host
 from wire.peering import TO_HOME, Peer, PeerVerifier
@@ -76,6 +77,7 @@ class Cluster:
         self.deadline = deadline
         self.verifier = PeerVerifier(secret, node)
         self.routes = Routes()
+        self.carriers = Carriers()
 
 
 def refused() -> SqlError:
@@ -564,6 +566,8 @@ class ClusterConnection(Connection):
     def _end_session(self) -> None:
         for relay in self._relays.values():
             relay.close()
+        if self._peer is not None:
+            self._cluster.carriers.discard(self._peer.node, self)
         super()._end_session()
 
     # ---- RelayHost --------------------------------------------------------------------------------------------------
@@ -726,6 +730,7 @@ class ClusterConnection(Connection):
         session.on_deposed = self._peer_deposed
         session.on_told, session.listens_elsewhere = None, []
         session.on_durable = self._peer_durable
+        self._cluster.carriers.add(self._peer.node, self)
 
     def _reported(self) -> Sequence[str]:
         session = self.session
@@ -761,6 +766,14 @@ class ClusterConnection(Connection):
             self._transport.resume_reading()
         self._transport.write_eof()
         asyncio.get_running_loop().call_later(LINGER, self._transport.close)
+
+    def end_carried(self, error: SqlError) -> None:
+        """The node that carries the session here is gone."""
+        if self.session is not None and self.busy:
+            self.session.cancel(error)
+        self.shut_down(error)
+        if not self.busy:
+            self._end_session()  # and not only when the other side has closed, which may be stopped
 
     def _peer_deposed(self) -> None:
         if not self.busy:

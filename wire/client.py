@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Self
 
 from catalog.errors import SqlError
-from wire import client_core
+from wire import client_core, tls
 from wire.client_core import Frame, FrameStream
 
 READ_AHEAD = 1 << 20
@@ -45,6 +45,7 @@ class ClientConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self.host = ""
         self.port = 0
+        self._certificate = ""
         self.process_id = 0
         self.secret = b""
         self.parameters: dict[str, str] = {}
@@ -58,15 +59,23 @@ class ClientConnection(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, host: str, port: int, parameters: Mapping[str, str], *, timeout: float = OPEN_TIMEOUT, minor: int = 0
+        cls,
+        host: str,
+        port: int,
+        parameters: Mapping[str, str],
+        *,
+        timeout: float = OPEN_TIMEOUT,
+        minor: int = 0,
+        certificate: str = "",
     ) -> Self:
-        """Connects and starts a session up to its first ReadyForQuery.
+        """Connects and starts a session up to its first ReadyForQuery. `certificate`: the hash (wire/tls.py) of that
+        which the other side must show; '': no TLS.
 
         Raises ConnectionLostError (also after `timeout` seconds), or the SqlError with which the server refuses: 28000
         too when it asks for a password.
         """
         connection = cls()
-        connection.host, connection.port = host, port
+        connection.host, connection.port, connection._certificate = host, port, certificate
         await connection._open(connection._dial(), client_core.startup(parameters, minor), timeout)
         return connection
 
@@ -99,9 +108,13 @@ class ClientConnection(asyncio.Protocol):
     async def _dial(self) -> None:
         host, port = self.host, self.port
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self, host, port)
-        except OSError as error:
-            raise ConnectionLostError(f"cannot connect to {host}:{port}: {error.strerror or error}") from error
+            context = tls.for_nodes() if self._certificate else None
+            await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=context)
+            if self._certificate:
+                tls.check_certificate(self._transport, self._certificate)
+        except (OSError, tls.NotTlsError) as error:
+            why = (isinstance(error, OSError) and error.strerror) or error
+            raise ConnectionLostError(f"cannot connect to {host}:{port}: {why}") from error
 
     async def _join(self, accept: Callable[[], asyncio.Protocol]) -> None:
         loop = asyncio.get_running_loop()
@@ -162,7 +175,7 @@ class ClientConnection(asyncio.Protocol):
 
     async def cancel(self) -> None:
         """Asks the server to cancel what runs (`send_cancel`)."""
-        await send_cancel(self.host, self.port, self.process_id, self.secret)
+        await send_cancel(self.host, self.port, self.process_id, self.secret, certificate=self._certificate)
 
     def close(self) -> None:
         """Says Terminate and closes when everything is sent."""
@@ -211,13 +224,18 @@ class ClientConnection(asyncio.Protocol):
             waiter.set_result(None)
 
 
-async def send_cancel(host: str, port: int, process_id: int, secret: bytes, timeout: float = CANCEL_TIMEOUT) -> None:
+async def send_cancel(
+    host: str, port: int, process_id: int, secret: bytes, timeout: float = CANCEL_TIMEOUT, certificate: str = ""
+) -> None:
     """Asks a server to cancel what a session runs, over a connection of its own (55.2.8). Returns when it has taken the
     request, or cannot be reached; nobody says how it went."""
-    with contextlib.suppress(OSError, TimeoutError):
+    with contextlib.suppress(OSError, TimeoutError, tls.NotTlsError):
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(host, port)
+            context = tls.for_nodes() if certificate else None
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
             try:
+                if certificate:
+                    tls.check_certificate(writer.transport, certificate)
                 writer.write(client_core.cancel_request(process_id, secret))
                 await reader.read(1)  # the server closes when it has taken the request
             finally:

@@ -16,14 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
 from catalog.encodings import ENCODINGS, Encoding
-from catalog.errors import SqlError
+from catalog.errors import SqlError, told
 from catalog.memory import Holding
+from catalog.patience import TooLong, too_long
 from engine.execute.context import RowPathFull
 from engine.session import planning, statement_log
 from engine.session.function_call import FunctionCall
@@ -35,6 +35,7 @@ from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages, tls
 from wire.answers import Answers
 from wire.batches import run_batch
+from wire.guessing import Guesses
 from wire.messages import READY, command_complete
 from wire.ready import ReadyExecution, complete_bytes, control_bytes, description, ready_execution
 from wire.scram import MECHANISM, Exchange
@@ -52,11 +53,14 @@ class Host(Protocol):
 
     authentication_timeout: float
     tls: ssl.SSLContext | None
+    guesses: Guesses
 
     def authentication(self, parameters: dict[str, str], address: str, secure: bool) -> Exchange | None:
         """What the client has to prove, None: nothing. Raises 28000 (FATAL) if nobody is let in like this."""
 
-    def open_session(self, parameters: dict[str, str], peer: Any) -> Session: ...
+    def open_session(self, parameters: dict[str, str], connection: Connection) -> Session:
+        """The session of a client that is who it says. Raises 28000, 3D000, 53300, 55000, 57P03 (FATAL)."""
+
     def cancel(self, process_id: int, secret: bytes) -> None: ...
     def connected(self, connection: Connection) -> None: ...
     def disconnected(self, connection: Connection) -> None: ...
@@ -81,6 +85,7 @@ class Connection(Answers):
         self._handlers: dict[type, Callable[[Any], None]] = {
             core.Query: self._on_query,
             core.Bind: self._on_bind,
+            core.LargeBind: self._on_large_bind,
             core.Describe: self._on_describe,
             core.Execute: self._on_execute,
             core.Sync: self._on_sync,
@@ -286,9 +291,15 @@ class Connection(Answers):
             self._extended_failed(error)
 
     def _defect(self, error: BaseException) -> SqlError:
-        """XX000: an error that is ours. The log has the traceback."""
-        log.error("internal error: %s", "".join(traceback.format_exception(error)))
-        return SqlError("XX000", f"internal error: {type(error).__name__}: {error}")
+        """XX000: an error that is ours. The log has the traceback. Others are the operating system's."""
+        if isinstance(error, TooLong):
+            return too_long()
+        known = told(error)
+        if known.sqlstate == "XX000":
+            log.error("internal error: %s: %s", type(error).__name__, error, exc_info=error)
+        else:
+            log.error("%s: %s", known.sqlstate, known.message)
+        return known
 
     @property
     def idle(self) -> bool:
@@ -321,14 +332,27 @@ class Connection(Answers):
         self._write(messages.authentication_sasl(MECHANISM))
 
     def _authentication(self, parameters: dict[str, str]) -> Exchange | None:
+        return self.host.authentication(parameters, self._address, self._secure)
+
+    @property
+    def _address(self) -> str:
+        """The client's, '' if it is within this process."""
         address = _internet_address(self._transport.get_extra_info("peername"))
-        return self.host.authentication(parameters, "" if address is None else address[0], self._secure)
+        return "" if address is None else address[0]
 
     def _on_proof(self, event: core.Proof) -> None:
         exchange, entering = self._exchange, self._entering
         assert exchange is not None and entering is not None
         if exchange.challenged:
-            self._write(messages.authentication_step(messages.SASL_FINAL, exchange.final(event.data)))
+            self.host.guesses.check(self._address)
+            try:
+                answer = exchange.final(event.data)
+            except SqlError as error:
+                if error.sqlstate != "28P01":
+                    raise
+                self._refuse_later(error)
+                return
+            self._write(messages.authentication_step(messages.SASL_FINAL, answer))
             self._entering = None
             self._enter(*entering)
             return
@@ -337,6 +361,22 @@ class Connection(Answers):
             raise core.violation("malformed SASL message")
         challenge = exchange.first(mechanism.decode(errors="replace"), rest[4:])
         self._write(messages.authentication_step(messages.SASL_CONTINUE, challenge))
+
+    def _refuse_later(self, error: SqlError) -> None:
+        """The password was wrong. The answer counts as waiting until it is due, whether the client stays or not."""
+        guesses, address = self.host.guesses, self._address
+
+        def answer() -> None:
+            guesses.answered(address)
+            if not self.closing:
+                self._fatal(error)
+
+        self.busy = True
+        delay = guesses.wrong(address)
+        if delay:
+            asyncio.get_running_loop().call_later(delay, answer)
+        else:
+            answer()
 
     def _on_encryption_request(self, event: core.EncryptionRequest) -> None:
         if event.kind == "ssl" and self.host.tls is not None and not self._secure:
@@ -370,11 +410,11 @@ class Connection(Answers):
 
     def _enter(self, event: core.Startup, parameters: dict[str, str]) -> None:
         """The client is who it says."""
-        session = self.session = self.host.open_session(parameters, self._transport.get_extra_info("peername"))
+        session = self.session = self.host.open_session(parameters, self)
         if event.minor >= core.NEWEST_MINOR:
             session.secret = session.node.lengthen_secret(session.process_id)
         session.terminator = self._terminated
-        session.on_told = self._told
+        session.on_told, session.tell_now = self._told, self._tell_now
         session.client_address = _internet_address(self._transport.get_extra_info("peername"))
         session.server_address = _internet_address(self._transport.get_extra_info("sockname"))
         if self._timer is not None:
@@ -484,6 +524,12 @@ class Connection(Answers):
         if not self._flushing:
             self._flushing = True
             self.host.flush_soon(self.flush)
+
+    def _tell_now(self, notice: SqlError) -> None:
+        """What a client is to know while its statement waits."""
+        if not self.closing:
+            self.notice(notice)
+            self.flush()
 
     def _send_notifications(self, notifying: SessionNotifications) -> None:
         for notification in notifying.take():
@@ -610,6 +656,21 @@ class Connection(Answers):
             return
         self._bind(event)
 
+    def _on_large_bind(self, event: core.LargeBind) -> None:
+        self._extended = True
+        self._start(self._bind_long(event))
+
+    async def _bind_long(self, event: core.LargeBind) -> None:
+        assert self.session is not None
+        self._unfinished = None
+        try:
+            await self.session.bind_long(
+                event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
+            )
+            self._out.append(messages.BIND_COMPLETE)
+        except SqlError as error:
+            self._extended_failed(error)
+
     def _execute_batch(self, event: core.Bind) -> bool:
         """What follows a Bind, if that is more of the same and can be run at once: wire/batches.py. Raises the error of
         a row that failed, when those before it are answered."""
@@ -659,17 +720,17 @@ class Connection(Answers):
         except SqlError:
             return False  # Bind says which parameter it was
         try:
-            if ready.run is None and prepared.control is not None:
+            if (run := ready.run) is not None:
+                data, count, lsn = session.execute_row(prepared, run, values)
+                data = ready.head + data + (ready.one if count == 1 else complete_bytes(prepared.command, count))
+            elif prepared.control is not None:
                 name, lsn = session.execute_control(prepared)
                 data = ready.head + control_bytes(name)
-            elif ready.run is None:
+            else:
                 past = session.look_up_past(prepared, values, ready.formats)
                 if past is None:
                     return False
                 data, lsn = ready.head + past[0] + complete_bytes(prepared.command, past[1]), 0
-            else:
-                data, count, lsn = session.execute_row(prepared, ready.run, values)
-                data = ready.head + data + (ready.one if count == 1 else complete_bytes(prepared.command, count))
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
                 planning.overflowed(session, prepared)
@@ -684,7 +745,7 @@ class Connection(Answers):
             self._send_notices()
         if self._pending_lsn:
             lsn, self._pending_lsn = session.node.commits.both(lsn, self._pending_lsn), 0
-        if ready.run is not None and session.transaction is not None and not session.in_block:
+        if run is not None and not session.in_block and session.transaction is not None:
             try:
                 committed = session.finish()
                 lsn = session.node.commits.both(lsn, committed) if lsn else committed
@@ -863,10 +924,10 @@ class Connection(Answers):
 
     def _run_when_granted(self, event: core.Query | core.Bind | core.Whole, wait: LockWait) -> bool:
         """Takes the message again when the lock that it waits for is granted, without a task of its own. False where a
-        timeout has to watch over the wait."""
+        timeout has to watch over the wait, or something is asked after it."""
         session = self.session
         assert session is not None
-        if session.lock_timeout or session.statement_timeout:
+        if session.lock_timeout or session.statement_timeout or wait.then is not None:
             return False
         self.busy = True
         began = perf_counter()

@@ -39,6 +39,7 @@ _U16 = struct.Struct(">H").unpack_from
 
 STARTUP_LIMIT = 10_000
 PROOF_LIMIT = 64 << 10
+LARGE_BIND = 1 << 17  # bytes of a Bind that may take milliseconds to read
 MESSAGE_LIMIT = 1 << 30
 QUERY_LIMIT = 64 << 20
 
@@ -173,6 +174,12 @@ class Bind:
         counts = struct.pack(f">H{len(parameters)}HH", len(parameters), *parameters, len(self.parameters))
         bound = struct.pack(f">H{len(results)}H", len(results), *results)
         return b"%b\0%b\0" % (self.portal, self.statement) + counts, bound
+
+
+class LargeBind(Bind):
+    """One whose parameters may take long to read."""
+
+    __slots__ = ()
 
 
 class Batch:
@@ -397,7 +404,7 @@ class ProtocolCore:
                 continue
             try:
                 event = reader(buffer, end - length + 4, end)
-                if kind == 0x42 and isinstance(event, Bind) and not event.portal:
+                if kind == 0x42 and type(event) is Bind and not event.portal:
                     event.execution = self._execution(event, end)
                 return event
             except (struct.error, ValueError, IndexError):
@@ -513,17 +520,18 @@ class ProtocolCore:
         if _I32(data, 1)[0] + 1 != end + execution.results:
             return None
         parameters: list[bytes | None] = []
-        for _ in range(execution.count):
-            if position + 4 > end:
-                return None
-            length = _I32(data, position)[0]
-            position += 4
-            if length < 0:
-                parameters.append(None)
-            else:
-                parameters.append(data[position : position + length])
-                position += length
-        return (execution, parameters) if position == end else None
+        try:
+            for _ in range(execution.count):
+                length = _I32(data, position)[0]
+                position += 4
+                if length < 0:
+                    parameters.append(None)
+                else:
+                    parameters.append(data[position : position + length])
+                    position += length
+        except struct.error:  # a length that leads behind all that there is
+            return None
+        return (execution, parameters) if position == end else None  # it only grows: none of them reached behind it
 
     def whole_query(self, data: bytes) -> bytes | None:
         """What arrived, if it is nothing but one Query: its text. Then it must not be given to `receive_data`."""
@@ -685,6 +693,7 @@ def _read_parse(buffer: bytes, position: int, end: int) -> Event:
 
 
 def _read_bind(buffer: bytes, position: int, end: int) -> Event:
+    kind = LargeBind if end - position > LARGE_BIND else Bind
     portal, position = _string(buffer, position, end)
     statement, position = _string(buffer, position, end)
     formats, position = _codes(buffer, position)
@@ -692,7 +701,7 @@ def _read_bind(buffer: bytes, position: int, end: int) -> Event:
     results, position = _codes(buffer, position)
     if position != end:
         raise ValueError
-    return Bind(portal, statement, formats, parameters, results)
+    return kind(portal, statement, formats, parameters, results)
 
 
 def _read_function_call(buffer: bytes, position: int, end: int) -> Event:

@@ -119,6 +119,7 @@ def _find_handlers(connection: Connection) -> None:
         core.Query: connection._on_query,
         core.Parse: connection._on_parse,
         core.Bind: connection._on_bind,
+        core.LargeBind: connection._on_large_bind,
         core.Execute: connection._on_execute,
         core.FunctionCall: connection._on_function_call,
     }
@@ -171,6 +172,14 @@ class EncodedConnection(Connection):
         super()._on_parse(core.Parse(event.name, self._to_server(event.sql), event.types))
 
     def _on_bind(self, event: core.Bind) -> None:
+        self._turn(event)
+        super()._on_bind(event)
+
+    def _on_large_bind(self, event: core.LargeBind) -> None:
+        self._turn(event)
+        super()._on_large_bind(event)
+
+    def _turn(self, event: core.Bind) -> None:
         assert self.session is not None
         types = self.session.statement(event.statement).parameter_types
         if len(types) == len(event.parameters):
@@ -179,7 +188,6 @@ class EncodedConnection(Connection):
                 None if value is None else self._parameter(value, oid, code)
                 for value, oid, code in zip(event.parameters, types, formats, strict=True)
             ]
-        super()._on_bind(event)
 
     def _parameter(self, value: bytes, oid: int, code: int) -> bytes:
         turn = self._to_server if code == 0 else binary_turn(oid, self._to_server)

@@ -6,16 +6,16 @@
     host       all       all       all            reject
 
 type: host, hostssl (only with TLS), hostnossl. database: all, sameuser, names with commas. user: all, names, +role (its
-members). address: a network, an address and a mask, or all. method: trust, for addresses of this machine only;
-scram-sha-256; reject. The first rule that fits decides; who fits none is refused. Whatever else pg_hba.conf may say is
-refused by name.
+members). In quotes such a word is a name like others. address: a network, an address and a mask, or all. method: trust,
+for addresses of this machine only; scram-sha-256; reject. The first rule that fits decides; who fits none is refused.
+Whatever else pg_hba.conf may say is refused by name.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import shlex
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -23,6 +23,16 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 TRUST, SCRAM, REJECT = METHODS = ("trust", "scram-sha-256", "reject")
 TYPES = {"host": None, "hostssl": True, "hostnossl": False}
+
+
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'#])+""")
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,"'])+""")
+
+
+class Quoted(str):
+    """A word in quotes: a name, whatever it would be without them."""
+
+    __slots__ = ()
 
 
 class RuleError(Exception):
@@ -45,9 +55,23 @@ class Rule:
             return False
         if self.network is not None and address not in self.network:
             return False
-        if not any(name in ("all", database) or (name == "sameuser" and database == user) for name in self.databases):
+        if not any(
+            name == database or _is(name, "all") or (_is(name, "sameuser") and database == user)
+            for name in self.databases
+        ):
             return False
-        return any(name in ("all", user) or (name.startswith("+") and name[1:] in groups) for name in self.users)
+        return any(
+            name == user or _is(name, "all") or (_begins(name, "+") and name[1:] in groups) for name in self.users
+        )
+
+
+def _is(name: str, word: str) -> bool:
+    """Whether it is this word, and not a name in quotes."""
+    return name == word and not isinstance(name, Quoted)
+
+
+def _begins(name: str, *signs: str) -> bool:
+    return name.startswith(signs) and not isinstance(name, Quoted)
 
 
 _THIS_MACHINE = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
@@ -58,29 +82,64 @@ LOCAL = tuple(Rule(None, ("all",), ("all",), network, TRUST) for network in _THI
 def parse(text: str) -> tuple[Rule, ...]:
     """The rules of a file. Raises RuleError with the line."""
     rules = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            words = shlex.split(line, comments=True)
-            if words:
-                rules.append(_rule(words))
-        except (ValueError, RuleError) as error:
-            raise RuleError(f"line {number}: {error}") from None
+    for number, _, rule, wrong in line_by_line(text):
+        if rule is None:
+            raise RuleError(f"line {number}: {wrong}")
+        rules.append(rule)
     return tuple(rules)
 
 
+def line_by_line(text: str) -> Iterator[tuple[int, str, Rule | None, str]]:
+    """(line, its type, the rule or None, what is wrong with it) of each line that is a rule, or should be."""
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            words = _words(line)
+            if words:
+                yield number, _plain(words[0]), _rule(words), ""
+        except RuleError as error:
+            yield number, "", None, str(error)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line, quotes and all, up to a comment."""
+    words, place = [], 0
+    while place < len(line) and line[place] != "#":
+        if line[place].isspace():
+            place += 1
+            continue
+        found = _WORD.match(line, place)
+        if found is None:
+            raise RuleError("No closing quotation")
+        words.append(found[0])
+        place = found.end()
+    return words
+
+
+def _names(word: str) -> tuple[str, ...]:
+    """The names of a list."""
+    return tuple(
+        Quoted(part[1:-1]) if part[0] in "\"'" and part.count(part[0]) == 2 and part[-1] == part[0] else _plain(part)
+        for part in _PART.findall(word)
+    )
+
+
+def _plain(word: str) -> str:
+    return word.replace('"', "").replace("'", "")
+
+
 def _rule(words: Sequence[str]) -> Rule:
-    kind = words[0]
+    kind = _plain(words[0])
     if kind not in TYPES:
         raise RuleError(f'"{kind}" is not supported: a rule begins with host, hostssl or hostnossl')
     if len(words) < 5:
         raise RuleError("a rule has five parts: type, database, user, address, method")
-    databases, users = tuple(words[1].split(",")), tuple(words[2].split(","))
+    databases, users = _names(words[1]), _names(words[2])
     for name in databases:
-        if name in ("samerole", "samegroup", "replication") or name.startswith(("@", "/", "+")):
+        if any(_is(name, word) for word in ("samerole", "samegroup", "replication")) or _begins(name, "@", "/", "+"):
             raise RuleError(f'"{name}" is not supported for databases')
-    if any(name.startswith(("@", "/")) for name in users):
+    if any(_begins(name, "@", "/") for name in users):
         raise RuleError("files and patterns of users are not supported")
-    rest = list(words[3:])
+    rest = [_plain(word) for word in words[3:]]
     network = _network(rest)
     if len(rest) != 1 or rest[0] not in METHODS:
         raise RuleError(f'"{" ".join(rest)}" is not supported: the method is one of {", ".join(METHODS)}')
@@ -117,7 +176,7 @@ def may_come(rules: Sequence[Rule], secure: bool, host: str) -> bool:
         if rule.secure in (None, secure) and (rule.network is None or address in rule.network):
             if rule.method != REJECT:
                 return True
-            if "all" in rule.databases and "all" in rule.users:
+            if all(any(_is(name, "all") for name in names) for names in (rule.databases, rule.users)):
                 return False
     return False
 

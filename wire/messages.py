@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from catalog.errors import SqlError
 from catalog.types import type_row
+from catalog.types.user import sent_oid
 from engine.execute.context import Field
 
 _I32 = struct.Struct(">i")
@@ -75,10 +76,11 @@ def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
     """RowDescription; `formats` has one code per field."""
     parts = [struct.pack(">h", len(fields))]
     for field, code in zip(fields, formats, strict=True):
-        row = type_row(field.type.oid)
+        oid = sent_oid(field.type)
+        row = type_row(oid)
         size = row.length if row is not None else -1
         parts.append(text(field.name))
-        parts.append(_FIELD.pack(field.table, field.column, field.type.oid, size, field.type.typmod, code))
+        parts.append(_FIELD.pack(field.table, field.column, oid, size, field.type.typmod, code))
     return message(b"T", b"".join(parts))
 
 

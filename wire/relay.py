@@ -88,6 +88,7 @@ class Target:
     host: str
     port: int
     epoch: int = 0
+    certificate: str = ""  # the hash of its own, '' if it has none (wire/tls.py)
 
 
 class Locator(Protocol):
@@ -391,7 +392,9 @@ class Relay:
         parameters = self._locator.introduce(target, image.startup, image.client)
         timeout = max(end - self._clock(), 0.05)
         try:
-            self._leader = await ClientConnection.open(target.host, target.port, parameters, timeout=timeout)
+            self._leader = await ClientConnection.open(
+                target.host, target.port, parameters, timeout=timeout, certificate=target.certificate
+            )
         except SqlError as error:
             if error.sqlstate in _GOING:
                 raise _LeaderGoneError(error.message) from error
@@ -760,7 +763,7 @@ class Relay:
             return
         error = SqlError(
             "40001",
-            "the transaction was rolled back because the leadership of its tablespace moved",
+            "the transaction was rolled back because the connection to its leader ended",
             detail=str(cause),
             hint="Run the transaction again.",
         )

@@ -1,12 +1,13 @@
 """SCRAM-SHA-256, the server's side of one exchange (RFC 5802, RFC 7677; PostgreSQL 16 manual, 55.3).
 
-    exchange = Exchange(verifier or None, name)
+    exchange = Exchange(verifier or None, name, mock_key)
     exchange.first(mechanism, data)      the client's first message -> our challenge
     exchange.final(data)                 the client's proof -> our own; raises 28P01
 
 Passwords are kept as verifiers only (catalog/scram.py), and never come here. libpq leaves the name in the message
 empty: the one in the startup packet counts. Who is unknown, or has no password, is asked as anybody is, with a salt
-that stays the same while the server runs, and refused at the end. Comparisons take the same time whatever they find.
+that is made from the name and a key, which all nodes of a cluster have and restarts do not change, and refused at the
+end. Comparisons take the same time whatever they find.
 Channel binding is not offered: a client that insists on it is told so.
 """
 
@@ -22,7 +23,6 @@ from catalog.errors import SqlError
 from catalog.scram import ITERATIONS, parts
 
 MECHANISM = "SCRAM-SHA-256"
-_MOCK = secrets.token_bytes(32)
 
 
 def _malformed() -> SqlError:
@@ -37,12 +37,12 @@ def refused(name: str) -> SqlError:
 class Exchange:
     """See the module's text. `verifier`: the role's, None if it may not come in."""
 
-    def __init__(self, verifier: str | None, name: str) -> None:
+    def __init__(self, verifier: str | None, name: str, mock_key: bytes) -> None:
         self._name = name
         self._known = verifier is not None
         if verifier is None:
             self._iterations = ITERATIONS
-            self._salt = hmac.digest(_MOCK, name.encode(), "sha256")[:16]
+            self._salt = hmac.digest(mock_key, name.encode(), "sha256")[:16]
             self._stored_key = self._server_key = secrets.token_bytes(32)
         else:
             self._iterations, self._salt, self._stored_key, self._server_key = parts(verifier)

@@ -2,6 +2,10 @@
 
 Who is let in, host rules say (wire/host_rules.py). Without any, everybody on this machine is, and nobody else: a server
 refuses to listen elsewhere then (guarded in `start`), and `trust` is for addresses of this machine only.
+
+Who has logged in counts to `max_connections`, of which the last ones are for superusers. Who has not yet cannot take
+their places: there is room for some beside them, and whoever has been about to log in for longest makes room for the
+next one.
 """
 
 from __future__ import annotations
@@ -9,24 +13,28 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
+import secrets
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from catalog.errors import SqlError
+from catalog.privileges import roles_of
 from catalog.schema import Catalog, Role
 from engine.foreground import foreground
 from engine.node import Node
 from engine.session.session import Session
 from wire.carrying import Cluster, ClusterConnection
 from wire.connection import Connection
+from wire.guessing import Guesses
 from wire.host_rules import LOCAL, REJECT, SCRAM, Rule, find
 from wire.peering import PREFIX
 from wire.scram import Exchange
 
 SHUTDOWN_GRACE = 10.0  # seconds that running statements get to finish
 CLEANUP_GRACE = 1.0  # seconds that cancelled ones get to clean up
+RESERVED = 3  # connections for superusers
+ENTERING = 4  # there is room for a fourth of max_connections beside them
 
 
 class Server:
@@ -41,25 +49,37 @@ class Server:
         cluster: Cluster | None = None,
         rules: Sequence[Rule] = LOCAL,
         tls: ssl.SSLContext | None = None,
+        mock_key: bytes = b"",
+        reserved: int = RESERVED,
     ) -> None:
-        """`cluster`: the node's part in a cluster; it has a replica then. `tls`: for clients that ask for it."""
+        """`cluster`: the node's part in a cluster; it has a replica then. `tls`: for clients that ask for it.
+        `mock_key`: of the salts of who has no password (wire/scram.py); made up without one. `reserved`: how many of
+        the connections are for superusers; one is for others in any case."""
         self.node = node
         self._cluster = cluster
-        self._rules = rules
+        self.rules = rules
         self.tls = tls
         self.address = (host, port)
-        self.max_connections = max_connections
+        self.limit(max_connections, reserved)
+        self._entering: dict[Connection, None] = {}  # without a session as yet, in the order in which they came
         self.authentication_timeout = 10.0
+        self.guesses = Guesses()
+        self._mock_key = mock_key or secrets.token_bytes(32)
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._stopping = False
         self._to_flush: list[Callable[[], None]] = []
         self._foreground = foreground()
 
+    def limit(self, max_connections: int, reserved: int) -> None:
+        """How many connections there may be from now on, and how many of them are for superusers."""
+        self.max_connections = max_connections
+        self.reserved = min(reserved, max_connections - 1)
+
     async def start(self) -> int:
         """Listens; returns the port (a new one when asked for port 0)."""
         host, port = self.address
-        if not is_loopback(host) and all(rule.method != SCRAM for rule in self._rules):
+        if not is_loopback(host) and all(rule.method != SCRAM for rule in self.rules):
             raise ValueError(
                 f"refusing to listen on {host}: without a password rule Shoal accepts local connections only; use "
                 "--listen 127.0.0.1:PORT, or --host-rules FILE with a line like: hostssl all all 10.0.0.0/8 "
@@ -111,11 +131,15 @@ class Server:
         peer = transport.get_extra_info("socket")
         if peer is not None and peer.family in (socket.AF_INET, socket.AF_INET6):
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if len(self._connections) > self.max_connections:
-            connection.shut_down(SqlError("53300", "sorry, too many clients already", severity="FATAL"))
+        self._entering[connection] = None
+        if len(self._connections) > self.max_connections + max(self.max_connections // ENTERING, 1):
+            waiting = next(iter(self._entering))
+            del self._entering[waiting]
+            waiting.shut_down(_too_many())
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._entering.pop(connection, None)
 
     def flush_soon(self, flush: Callable[[], None]) -> None:
         if not self._to_flush:
@@ -140,7 +164,7 @@ class Server:
         catalog = self.node.shared_catalog
         role = catalog.get(catalog.roles.get(user, 0))
         groups = _groups(catalog, role) if isinstance(role, Role) else {user}
-        rule = find(self._rules, secure, address, database, user, groups)
+        rule = find(self.rules, secure, address, database, user, groups)
         if rule is None or rule.method == REJECT:
             how = "with TLS" if secure else "without TLS"
             raise SqlError(
@@ -153,17 +177,15 @@ class Server:
         verifier = role.password if isinstance(role, Role) else None
         if isinstance(role, Role) and role.valid_until is not None and role.valid_until < self.node.clock():
             verifier = None
-        return Exchange(verifier, user)
+        return Exchange(verifier, user, self._mock_key)
 
-    def open_session(self, parameters: dict[str, str], peer: Any) -> Session:
-        """The session of a startup message. Raises 28000, 3D000, 57P03 (FATAL)."""
+    def open_session(self, parameters: dict[str, str], connection: Connection) -> Session:
+        """The session of a startup message. Raises 28000, 3D000, 53300, 55000, 57P03 (FATAL)."""
         user = parameters.get("user", "")
         if not user:
             raise SqlError("28000", "no PostgreSQL user name specified in startup packet", severity="FATAL")
         if self._stopping:
             raise SqlError("57P03", "the database system is shutting down", severity="FATAL")
-        if any(name.startswith(PREFIX) for name in parameters):
-            raise SqlError("28000", "this node is in no cluster: it takes no sessions of other nodes", severity="FATAL")
         database = parameters.get("database") or user
         if parameters.get("replication", "false").lower() not in ("false", "off", "no", "0"):
             raise SqlError("0A000", "the replication protocol is not supported", severity="FATAL")
@@ -173,19 +195,35 @@ class Server:
             if name not in ("user", "database", "options", "replication")
         }
         settings.update(parse_options(parameters.get("options", "")))
-        return self.node.open_session(user, database, settings)
+        if any(name.lower().startswith(PREFIX) for name in settings):
+            raise SqlError("28000", "this node is in no cluster: it takes no sessions of other nodes", severity="FATAL")
+        self._check_room(user)
+        session = self.node.open_session(user, database, settings)
+        self._entering.pop(connection, None)
+        return session
+
+    def _check_room(self, user: str) -> None:
+        """Raises 53300 where the user is one connection too many."""
+        left = self.max_connections - (len(self._connections) - len(self._entering))
+        if left > self.reserved:
+            return
+        catalog = self.node.shared_catalog
+        role = catalog.get(catalog.roles.get(user, 0))
+        if left <= 0:
+            raise _too_many()
+        if isinstance(role, Role) and not role.superuser:
+            message = "remaining connection slots are reserved for non-replication superuser connections"
+            raise SqlError("53300", message, severity="FATAL")
+
+
+def _too_many() -> SqlError:
+    return SqlError("53300", "sorry, too many clients already", severity="FATAL")
 
 
 def _groups(catalog: Catalog, role: Role) -> set[str]:
     """The names of the role and of all roles of which it is a member."""
-    found: dict[int, str] = {}
-    waiting = [role.oid]
-    while waiting:
-        item = catalog.get(waiting.pop())
-        if isinstance(item, Role) and item.oid not in found:
-            found[item.oid] = item.name
-            waiting += item.member_of
-    return set(found.values())
+    found = (catalog.get(oid) for oid in roles_of(catalog, role, inherited=False))
+    return {item.name for item in found if isinstance(item, Role)}
 
 
 def parse_options(text: str) -> dict[str, str]:
@@ -198,16 +236,14 @@ def parse_options(text: str) -> dict[str, str]:
         if word == "-c" and index + 1 < len(words):
             index += 1
             word = words[index]
-        elif word.startswith("-c"):
+        elif word.startswith(("-c", "--")):
             word = word[2:]
-        elif word.startswith("--"):
-            word = word[2:].replace("-", "_")
         else:
             raise SqlError("42601", f'invalid command-line argument for server process: "{word}"', severity="FATAL")
         name, separator, value = word.partition("=")
         if not separator:
             raise SqlError("42601", f"--{name} requires a value", severity="FATAL")
-        found[name] = value
+        found[name.replace("-", "_")] = value
         index += 1
     return found
 

@@ -4,6 +4,9 @@ Nothing that came in the clear may count as if it had come by TLS (CVE-2021-2321
 told to begin, and what is there all the same ends the connection. While the handshake lasts the connection is busy:
 what is decrypted waits in its core until its answers go through TLS too.
 
+Nodes of a cluster speak direct TLS to each other where they have certificates: to the one certificate whose hash the
+other node has registered, whoever has issued it.
+
 Direct TLS is only for who says by ALPN that he speaks PostgreSQL's protocol (PostgreSQL 17 manual, 55.2.10), so that a
 browser's request is never taken for one.
 """
@@ -11,7 +14,10 @@ browser's request is never taken for one.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import ssl
+from functools import cache
 from typing import Any
 
 HELLO = 0x16  # the first byte of TLS; as the length of a startup packet it would be too long
@@ -26,6 +32,29 @@ def for_clients(context: ssl.SSLContext) -> ssl.SSLContext:
     """A server's context that takes PostgreSQL's clients."""
     context.set_alpn_protocols([ALPN])
     return context
+
+
+@cache
+def for_nodes() -> ssl.SSLContext:
+    """A client's context for other nodes: `check_certificate` says whom it has reached."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols([ALPN])
+    return context
+
+
+def hash_of(certificate: bytes) -> str:
+    """Of a certificate in DER."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def check_certificate(transport: Any, wanted: str) -> None:
+    """Raises NotTlsError when the other side's certificate has another hash."""
+    shown = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    if shown is None or not hmac.compare_digest(hash_of(shown), wanted):
+        raise NotTlsError("another certificate than the node has registered")
 
 
 async def upgrade(

@@ -115,6 +115,10 @@ def _numeric_sums() -> None:
 _OVERFLOWN = f"isinf({call('sum')}) AND NOT bool_or(isinf({{0}})){FILTER_MARK}"
 _FLOAT_SQL = f"(CASE WHEN {_OVERFLOWN} THEN {sql_error_call('22003', 'value out of range: overflow')} ELSE @ END)"
 
+# DuckDB's sum begins with 0, PostgreSQL's with the first value: of nothing but -0 it is -0.
+_NEGATIVE = f"bool_and(signbit({{0}})){FILTER_MARK}"
+_SUM_OF_FLOATS = f"(CASE WHEN {call('sum')} = 0 AND {_NEGATIVE} THEN -0.0::DOUBLE ELSE {call('sum')} END)"
+
 # PostgreSQL's average also sums squares, and so raises for some finite numbers whose squares do not fit a double.
 _LARGE = f"max(CASE WHEN isfinite({{0}}) THEN abs({{0}}) END){FILTER_MARK} > 1e150"
 _REFUSED = sql_error_call("0A000", "avg of double precision beyond 1e150 is not supported")
@@ -124,7 +128,7 @@ _AVERAGE_OF_FLOATS_SQL = f"(CASE WHEN {_LARGE} THEN {_REFUSED} ELSE {call('avg')
 def accumulate(state: Any, value: float) -> Any:
     """float8_accum: (count, sum, sum of squared differences), by the Youngs-Cramer steps. Raises 22003."""
     if state is None:
-        return 1.0, value, math.nan if value - value != 0.0 else 0.0
+        return 1.0, 0.0 + value, math.nan if value - value != 0.0 else 0.0
     count, total, squares = state
     new_count, new_total = count + 1.0, total + value
     difference = value * new_count - new_total
@@ -150,7 +154,7 @@ def _float_sums() -> None:
     average: AggregateSteps = (_nothing, accumulate, lambda state: None if state is None else state[1] / state[0])
     # Summed in single precision, rounding at every step: only the Python side does the same.
     implement("sum(float4)", python_aggregate=folding(step(to_single)))
-    implement("sum(float8)", duckdb=_FLOAT_SQL.replace("@", call("sum")), python_aggregate=folding(plain))
+    implement("sum(float8)", duckdb=_FLOAT_SQL.replace("@", _SUM_OF_FLOATS), python_aggregate=folding(plain))
     for name in ("float4", "float8"):
         implement(f"avg({name})", duckdb=_AVERAGE_OF_FLOATS_SQL, python_aggregate=average)
 

@@ -12,17 +12,20 @@ from catalog.errors import SqlError
 from catalog.functions.base import Function
 from catalog.functions.registry import declare, implement
 from catalog.types import oids
+from catalog.types.array import MAX_DIMENSIONS, too_many_dimensions
 from catalog.types.base import EMPTY_ARRAY, Array
 
 NEST, SUBSCRIPT, SLICE, RESHAPE = "shoal_nest", "shoal_subscript", "shoal_slice", "shoal_reshape"
 
 
 def build_array(elements: Sequence[Array | None]) -> Array:
-    """ARRAY[array, ...]: one dimension more. Raises 2202E where the elements' dimensions differ."""
+    """ARRAY[array, ...]: one dimension more. Raises 2202E where the elements' dimensions differ, 54000."""
     present = [element for element in elements if element is not None and element.dimensions]
     if not present:
         return EMPTY_ARRAY
     first = present[0]
+    if len(first.dimensions) >= MAX_DIMENSIONS:
+        raise too_many_dimensions(len(first.dimensions) + 1)
     for element in elements:
         if element is None or element.dimensions != first.dimensions:
             raise SqlError("2202E", "multidimensional arrays must have array expressions with matching dimensions")
@@ -83,7 +86,7 @@ def _slice(array: Array | None, *bounds: int | bool | None) -> Array | None:
 
 
 for _oid, _name in enumerate((NEST, SUBSCRIPT, SLICE, RESHAPE), 9950):
-    declare(Function(_oid, _name, _name, "f", False, False, "i", (oids.INTERNAL,), oids.ANYELEMENT, 0, 0))
+    declare(Function(_oid, _name, _name, "f", False, False, "i", (oids.INTERNAL,), oids.ANYELEMENT, 0, 0), inner=True)
 implement(NEST, lambda *arrays: build_array(arrays))
 implement(SUBSCRIPT, lambda array, *indexes: subscript(array, indexes))
 implement(SLICE, _slice)

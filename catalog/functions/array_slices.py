@@ -105,5 +105,8 @@ def _assign_one_dimension(
     return assign_slice(array, (low,), (high,), ((no_low, no_high),), value)
 
 
-declare(Function(9945, ASSIGN_SLICE, ASSIGN_SLICE, "f", False, False, "i", (oids.INTERNAL,), oids.ANYARRAY, 0, 0))
+declare(
+    Function(9945, ASSIGN_SLICE, ASSIGN_SLICE, "f", False, False, "i", (oids.INTERNAL,), oids.ANYARRAY, 0, 0),
+    inner=True,
+)
 implement(ASSIGN_SLICE, _assign_one_dimension)

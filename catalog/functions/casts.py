@@ -120,7 +120,7 @@ def _characters() -> None:
     shown, read = CHAR.text_encoder(), CHAR.text_decoder()
     implement("char_text", lambda value: shown(value).decode())
     implement("char_bpchar", lambda value: shown(value).decode())
-    implement("text_char", lambda value: read(value.rstrip(" ") if not value.strip(" ") else value))
+    implement("text_char", read)
     implement("chartoi4", _first_byte_sign)
     implement("i4tochar", _to_char)
 

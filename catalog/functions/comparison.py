@@ -11,10 +11,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from catalog.errors import SqlError
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
 from catalog.types import element_of, lookup, oids
-from catalog.types.base import Interval, TypeRef
+from catalog.types.base import Interval, SqlType, TypeRef
+from catalog.types.composite import CompositeType
 
 Compare = Callable[[Any, Any], bool]
 _OPERATORS: tuple[tuple[str, str, Compare], ...] = (
@@ -92,6 +94,43 @@ def by_sort_key(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Cal
     return make
 
 
+def _by_fields(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Callable[..., object]]:
+    """The same for rows (record_cmp): of two types, field by field, each of which must have one type."""
+    alike = by_sort_key(function)
+
+    def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
+        if types[0].oid == types[1].oid:
+            return alike(types, result)
+        left, right = lookup(types[0].oid), lookup(types[1].oid)
+        assert isinstance(left, CompositeType) and isinstance(right, CompositeType)
+        order = _order_of_fields(left.types, right.types)
+        return lambda one, other: function(order(one, other), 0)
+
+    return make
+
+
+def _order_of_fields(left: Sequence[SqlType], right: Sequence[SqlType]) -> Callable[[Any, Any], int]:
+    """-1, 0 or 1 for two rows. Raises 42804 where fields of different types are reached, or one row has more."""
+    keys: list[Callable[[Any], Any]] = [known.sort_key() or _identity for known in left]
+
+    def compare(one: Any, other: Any) -> int:
+        for number, (known, another, key) in enumerate(zip(left, right, keys, strict=False), 1):
+            if known.oid != another.oid:
+                shown = f"{known.sql_name} and {another.sql_name}"
+                raise SqlError("42804", f"cannot compare dissimilar column types {shown} at record column {number}")
+            a, b = one[number - 1], other[number - 1]
+            if a is None or b is None:
+                if (a is None) != (b is None):
+                    return 1 if a is None else -1
+            elif key(a) != key(b):
+                return 1 if key(a) > key(b) else -1
+        if len(left) != len(right):
+            raise SqlError("42804", "cannot compare record types with different numbers of columns")
+        return 0
+
+    return compare
+
+
 # Elements whose equality in DuckDB, inside lists too, is PostgreSQL's.
 _PLAIN_ELEMENTS = {oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.OID, oids.DATE, oids.UUID}
 
@@ -111,7 +150,7 @@ def _by_types() -> None:
         duckdb = _array_equality(symbol) if suffix in ("eq", "ne") else None
         implement(f"array_{suffix}", duckdb=duckdb, python_for_types=by_sort_key(function))
         implement(f"jsonb_{suffix}", python_for_types=by_sort_key(function))
-        implement(f"record_{suffix}", python_for_types=by_sort_key(function))  # of composite types
+        implement(f"record_{suffix}", python_for_types=_by_fields(function))  # of composite types
 
 
 for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}"):

@@ -17,7 +17,7 @@ def _field(row: tuple[object, ...], number: int) -> object:
 
 
 for _oid, _name in enumerate((MAKE, FIELD, ALL_NULL, NONE_NULL), 9941):
-    declare(Function(_oid, _name, _name, "f", False, False, "i", (oids.INTERNAL,), oids.RECORD, 0, 0))
+    declare(Function(_oid, _name, _name, "f", False, False, "i", (oids.INTERNAL,), oids.RECORD, 0, 0), inner=True)
 implement(MAKE, lambda *fields: fields)
 implement(FIELD, _field)
 implement(ALL_NULL, lambda row: row is None or all(item is None for item in row))

@@ -7,12 +7,12 @@ Abbreviations whose meaning has changed take the offset that they had at the mom
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implement
+from catalog.remembering import remembering
 from catalog.types.base import DEFAULT_FORMAT, Interval
 from catalog.types.datetime import (
     UNIX_EPOCH_SECONDS,
@@ -64,7 +64,7 @@ def fixed_zone(seconds: int) -> Zone:
     return Zone("", [], [], offset, offset, None)
 
 
-@functools.lru_cache(maxsize=512)
+@remembering(512)
 def named_zone(name: str) -> NamedZone:
     """The zone that an argument names. Raises 22023."""
     known = abbreviations().get(name.lower()[:_TOKEN_LENGTH])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, stack_depth_exceeded
 
 _MARK = "SHOAL"
 _VOLATILE = re.compile(r"(?<!raise_)error(?=\('" + _MARK + ":)")
@@ -20,22 +20,22 @@ _PART, _NEWLINE = "\x1e", "\x1f"  # between message, detail and hint; in the pla
 _RANGES = {"INT16": "smallint out of range", "INT32": "integer out of range", "INT64": "bigint out of range"}
 _TYPE_OF_MINIMUM = {"32768": "INT16", "2147483648": "INT32", "9223372036854775808": "INT64"}
 
-_DIGITS = "numeric results of more than 38 digits in a column are not supported"
+TOO_MANY_DIGITS = "numeric results of more than 38 digits in a column are not supported"
 
 # (DuckDB's message, SQLSTATE, PostgreSQL's message; {0} is the range message of the type in group 1)
 _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), sqlstate, message)
     for pattern, sqlstate, message in (
         (r"cast decimal value [^ ]+ to type (INT16|INT32|INT64)", "22003", "{0}"),
-        (r"Casting value .* to type DECIMAL", "0A000", _DIGITS),
-        (r"Overflow in HUGEINT multiplication", "0A000", _DIGITS),
+        (r"Casting value .* to type DECIMAL", "0A000", TOO_MANY_DIGITS),
+        (r"Overflow in HUGEINT (?:addition|subtraction|multiplication)", "0A000", TOO_MANY_DIGITS),
         (r"Overflow in (?:addition|subtraction|multiplication|division) of (INT16|INT32|INT64)", "22003", "{0}"),
         (r"Overflow in negation of integer", "22003", "integer out of range"),
         (r"Overflow in (?:division|negation) of -(32768|2147483648|9223372036854775808)\b", "22003", "{0}"),
         (r"Overflow on abs\(-(32768|2147483648|9223372036854775808)\)", "22003", "{0}"),
         (r"value [^ ]+ can't be cast .*out of range for the destination type (INT16|INT32|INT64)", "22003", "{0}"),
-        (r"Overflow in (?:addition|subtract|subtraction|multiplication|SUM|negation) of DECIMAL", "0A000", _DIGITS),
-        (r"Could not cast value .* to DECIMAL\(", "0A000", _DIGITS),
+        (r"Overflow in (?:addition|subtract(?:ion)?|multiplication|SUM|negation) of DECIMAL", "0A000", TOO_MANY_DIGITS),
+        (r"Could not cast value .* to DECIMAL\(", "0A000", TOO_MANY_DIGITS),
         (r"Date and time not in timestamp range|Conversion Error: Date out of range", "22008", "timestamp out of range"),  # noqa: E501
         (r"Out of Range Error: Date out of range", "22008", "date out of range"),
         (r"with value [^ ]+(?: \(BC\))? can't be cast to the destination type INT64|Out of Range Error: Timestamp out of range", "22008", "date out of range for timestamp"),  # noqa: E501
@@ -59,6 +59,14 @@ _HINTS = {
     "53200": "Raise the server's setting columnar_memory, or have the statement sort, gather or make less at once.",
     "54001": "Simplify the statement: it nests too deeply.",
 }
+
+
+_DETAILS = {"53200": "The analytic worker has no more memory for it."}
+
+
+def memory_error(detail: str = _DETAILS["53200"]) -> SqlError:
+    """53200 for what the analytic worker finds no memory for."""
+    return SqlError("53200", "out of memory", detail=detail, hint=_HINTS["53200"])
 
 
 def sql_literal(text: str) -> str:
@@ -97,10 +105,12 @@ def translate(message: str) -> SqlError:
         parts = [part.replace(_NEWLINE, "\n") for part in own[2].split("\n", 1)[0].split(_PART)]
         message, detail, hint = (*parts, "", "")[:3]
         return SqlError(own[1], message, detail=detail or None, hint=hint or None)
+    if "RecursionError: " in head:
+        return stack_depth_exceeded()
     for pattern, sqlstate, text in _TABLE:
         match = pattern.search(head)
         if match:
             key = match[1] if match.re.groups and match[1] else ""
             shown = text.format(_RANGES.get(_TYPE_OF_MINIMUM.get(key, key), ""))
-            return SqlError(sqlstate, shown, hint=_HINTS.get(sqlstate))
+            return SqlError(sqlstate, shown, detail=_DETAILS.get(sqlstate), hint=_HINTS.get(sqlstate))
     return SqlError("XX000", message)

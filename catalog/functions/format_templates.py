@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from catalog.errors import SqlError
+from catalog.remembering import remembering
 
 ACTION, SEPARATOR, SPACE, CHARACTER = range(4)
 
@@ -56,7 +56,7 @@ def is_separator(char: str) -> bool:
     return " " < char < "\x7f" and not char.isalnum()
 
 
-@lru_cache(maxsize=512)
+@remembering(512)
 def date_template(template: str) -> tuple[Node, ...]:
     """The nodes of a template of dates and times."""
     nodes: list[Node] = []
@@ -257,7 +257,7 @@ _TAKERS = {
 }
 
 
-@lru_cache(maxsize=512)
+@remembering(512)
 def number_template(template: str) -> tuple[tuple[Node, ...], NumberDescription]:
     """The nodes of a template of numbers, and their description (to be copied by whoever changes it). Raises 42601."""
     nodes: list[Node] = []

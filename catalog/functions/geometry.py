@@ -102,8 +102,10 @@ for _place, (_type, _part) in enumerate(
 ):
     ITEMS[_type], STORES[_type] = 9960 + _place, 9970 + _place
     _read, _written = (_type, oids.INT4), (_type, oids.INT4, _part)
-    declare(Function(ITEMS[_type], "shoal_item", "shoal_item", "f", True, False, "i", _read, _part, 0, 0))
-    declare(Function(STORES[_type], "shoal_store", "shoal_store", "f", False, False, "i", _written, _type, 0, 0))
+    declare(Function(ITEMS[_type], "shoal_item", "shoal_item", "f", True, False, "i", _read, _part, 0, 0), inner=True)
+    declare(
+        Function(STORES[_type], "shoal_store", "shoal_store", "f", False, False, "i", _written, _type, 0, 0), inner=True
+    )
 implement("shoal_item", _item)
 implement("shoal_store", _stored)
 

@@ -1,10 +1,11 @@
-"""Backups, LSNs and times: what the node knows of its changelog (engine/session/history.py answers).
+"""Backups, LSNs and times: what the node knows of its changelog (engine/session/history.py answers); its configuration.
 
 shoal_backup(url)                   makes a backup there; the LSN up to which it reaches
 shoal_backup_progress()             how far the one is that runs, as JSON; NULL
 shoal_restore_progress(name)        how far a database is that is being made out of a backup, as JSON; NULL
 shoal_lsn_at(time)                  the LSN of everything that was committed up to a time
 shoal_time_of(lsn)                  the commit time of an LSN
+pg_reload_conf()                    reads the configuration again; whether that is in force
 pg_current_wal_lsn() and its kin    the LSNs of pg_default's changelog
 """
 
@@ -21,6 +22,7 @@ class _History(Protocol):
     def backup(self, url: str, run: object) -> int: ...
     def backup_progress(self) -> str | None: ...
     def restore_progress(self, name: str) -> str | None: ...
+    def reload(self) -> bool: ...
     def lsn(self, which: str) -> int: ...
     def lsn_at(self, time: int, run: object) -> int: ...
     def time_of(self, lsn: int, run: object) -> int: ...
@@ -42,6 +44,7 @@ declare(
 implement("shoal_restore_progress", lambda call, name: _history(call).restore_progress(name), needs_session=True)
 
 
+implement("pg_reload_conf", lambda call: _history(call).reload(), needs_session=True)
 declare(Function(9922, "shoal_lsn_at", "shoal_lsn_at", "f", True, False, "v", (oids.TIMESTAMPTZ,), oids.INT8, 0, 0))
 implement("shoal_lsn_at", lambda call, time: _history(call).lsn_at(time, call), needs_session=True)
 declare(Function(9923, "shoal_time_of", "shoal_time_of", "f", True, False, "v", (oids.INT8,), oids.TIMESTAMPTZ, 0, 0))

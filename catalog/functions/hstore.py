@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.functions.base import CallContext
-from catalog.functions.registry import implement
-from catalog.types import lookup
+from catalog.functions.base import CallContext, Function
+from catalog.functions.registry import declare, implement
+from catalog.types import lookup, oids
 from catalog.types.base import Array, TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.hstore import HSTORE, first_wins, pairs_of, text_of
@@ -179,7 +179,25 @@ def _jsonb(value: str, loose: bool) -> str:
     return render_jsonb(Pairs([(k, None if v is None else _loose(v) if loose else v) for k, v in items]))
 
 
+def _assigned(value: str | None, key: str | None, stored: str | None) -> str:
+    """The hstore with a value, or a NULL, at the key: UPDATE t SET h['key'] = 'value' (hstore_subscript_assign)."""
+    if key is None:
+        raise SqlError("22004", "hstore subscript in assignment must not be null")
+    return text_of((pairs_of(value) if value is not None else {}) | {key: stored})
+
+
+ASSIGN = 9981
+declare(
+    Function(
+        ASSIGN, "shoal_hstore_assign", "shoal_hstore_assign", "f", False, False, "i",
+        (oids.HSTORE, oids.TEXT, oids.TEXT), oids.HSTORE, 0, 0,
+    ),
+    inner=True,
+)  # fmt: skip
+
+
 def _register() -> None:
+    implement("shoal_hstore_assign", _assigned)
     implement("hstore_from_text", _of_one)
     implement("hstore_from_array", _of_flat)
     implement("hstore_from_arrays", _of_arrays)

@@ -366,9 +366,11 @@ def _register() -> None:
     implement("array_to_json_pretty", python_for_types=_array_to_json, needs_context=True)
     implement("row_to_json_object", python_for_types=_row_object, needs_context=True)
     implement("json_line", lambda text: _LINE + text)
-    declare(Function(JSON_LINE, "json_line", "json_line", "f", True, False, "i", (oids.JSON,), oids.JSON, 0, 0))
+    declare(
+        Function(JSON_LINE, "json_line", "json_line", "f", True, False, "i", (oids.JSON,), oids.JSON, 0, 0), inner=True
+    )
     declare(Function(ROW_TO_JSON, "row_to_json_object", "row_to_json_object", "f", False, False, "s", (ANY,), oids.JSON,
-                     ANY, 0))  # fmt: skip
+                     ANY, 0), inner=True)  # fmt: skip
 
 
 _register()

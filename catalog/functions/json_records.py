@@ -26,8 +26,8 @@ from catalog.types.user import FIRST_USER_OID
 ROWS, ROWS_OVER = 9946, 9947
 _SOURCE = "shoal_json_rows"
 _TWO, _THREE = (oids.TEXT, oids.JSON), (oids.TEXT, oids.JSON, oids.ANYELEMENT)
-declare(Function(ROWS, _SOURCE, _SOURCE, "f", False, True, "s", _TWO, oids.RECORD, 0, 0))
-declare(Function(ROWS_OVER, _SOURCE, _SOURCE, "f", False, True, "s", _THREE, oids.RECORD, 0, 0))
+declare(Function(ROWS, _SOURCE, _SOURCE, "f", False, True, "s", _TWO, oids.RECORD, 0, 0), inner=True)
+declare(Function(ROWS_OVER, _SOURCE, _SOURCE, "f", False, True, "s", _THREE, oids.RECORD, 0, 0), inner=True)
 
 Read = Callable[[str, str, Any], object]
 Columns = Sequence[tuple[str, TypeRef]]

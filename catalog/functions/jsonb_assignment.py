@@ -23,7 +23,8 @@ declare(
     Function(
         ASSIGN, "shoal_jsonb_assign", "shoal_jsonb_assign", "f", False, False, "i",
         (oids.JSONB, oids.TEXT_ARRAY, oids.JSONB, oids.BOOL), oids.JSONB, 0, 0,
-    )
+    ),
+    inner=True,
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from catalog.errors import SqlError
 from catalog.functions.json_reading import EXISTS, kind_of, members, of_key, path_index
 from catalog.functions.numeric import to_float4, to_float8, to_integer
 from catalog.functions.registry import implement
+from catalog.memory import room_for
 from catalog.types import lookup, oids
 from catalog.types.base import Array
 from catalog.types.json import render_jsonb
@@ -285,18 +286,31 @@ def compact(node: object) -> str:
     return "null" if node is None else "true" if node else "false"
 
 
-def pretty(node: object, depth: int = 0) -> str:
-    """jsonb_pretty: four blanks a level."""
+def pretty(node: object) -> str:
+    """jsonb_pretty: four blanks a level. Raises 53200."""
+    pieces: list[str] = []
+    _add_pretty(pieces, node, "\n")
+    room_for(sum(map(len, pieces)))
+    return "".join(pieces)
+
+
+def _add_pretty(pieces: list[str], node: object, outer: str) -> None:
+    """Adds the pieces of a text whose lines begin with `outer`; each is written once, however deep it lies."""
     if not isinstance(node, list):
-        return render_jsonb(node)
-    inner, outer = "    " * (depth + 1), "    " * depth
-    if isinstance(node, Pairs):
-        lines = [f"{inner}{encode_basestring(key)}: {pretty(value, depth + 1)}" for key, value in node]
-    else:
-        lines = [inner + pretty(item, depth + 1) for item in node]
+        pieces.append(render_jsonb(node))
+        return
+    inner, before = outer + "    ", ""
     start, end = ("{", "}") if isinstance(node, Pairs) else ("[", "]")
-    body = ",\n".join(lines) + "\n" if lines else ""
-    return f"{start}\n{body}{outer}{end}"
+    pieces.append(start)
+    for item in node:
+        pieces += (before, inner)
+        value = item
+        if isinstance(node, Pairs):
+            key, value = item
+            pieces += (encode_basestring(key), ": ")
+        _add_pretty(pieces, value, inner)
+        before = ","
+    pieces += (outer, end)
 
 
 # ---- casts ----

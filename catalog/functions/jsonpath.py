@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 from catalog.errors import SqlError, not_supported
@@ -21,6 +20,7 @@ from catalog.functions.numeric import ceiling, floor
 from catalog.functions.regex_engine import Regex, regex
 from catalog.functions.regex_syntax import Options
 from catalog.functions.registry import implement
+from catalog.remembering import remembering
 from catalog.types import oids
 from catalog.types.float import format_float8, parse_float8
 from catalog.types.json import quote_json
@@ -61,7 +61,7 @@ def _shown(value: object) -> str:
     return "null" if value is None else "true" if value else "false"
 
 
-@lru_cache(256)
+@remembering(256)
 def compiled_regex(pattern: str, flags: str) -> Regex:
     """The pattern of LIKE_REGEX. Raises 2201B."""
     if "q" in flags:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import MAX_PREC, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from catalog.errors import SqlError
 from catalog.functions.registry import implement
 
 _LEAST = -(1 << 63)
+_EXACT = Context(MAX_PREC, traps=[])
 
 
 def _in_range(value: int, what: str = "money") -> int:
     if not _LEAST <= value < -_LEAST:
         raise SqlError("22003", f"{what} out of range")
     return value
-
-
-def _wrapped(value: int) -> int:
-    """As 64 bits hold it: sums, differences and products with integers are not watched."""
-    return (value - _LEAST) % (1 << 64) + _LEAST
 
 
 def _rounded(value: float) -> int:
@@ -40,13 +36,15 @@ def _not_zero(number: Any) -> Any:
 
 def _quotient(value: int, number: int) -> int:
     whole = abs(value) // abs(_not_zero(number))
-    return _wrapped(whole if (value < 0) == (number < 0) else -whole)
+    return _in_range(whole if (value < 0) == (number < 0) else -whole)
 
 
 def _of_numeric(value: Decimal) -> int:
     if not value.is_finite():
         raise SqlError("0A000", f"cannot convert {'NaN' if value.is_nan() else 'infinity'} to bigint")
-    return _in_range(int((value * 100).quantize(Decimal(1), ROUND_HALF_UP)), "bigint")
+    if value.adjusted() > 18:
+        raise SqlError("22003", "bigint out of range")
+    return _in_range(int(value.scaleb(2, _EXACT).quantize(Decimal(1), ROUND_HALF_UP, _EXACT)), "bigint")
 
 
 def _of_integer(value: int) -> int:
@@ -54,7 +52,7 @@ def _of_integer(value: int) -> int:
 
 
 def _summed(state: Any, value: int) -> Any:
-    return value if state is None else _wrapped(state + value)
+    return value if state is None else _in_range(state + value)
 
 
 def _chosen(choose: Callable[[int, int], int]) -> Callable[[Any, int], Any]:
@@ -67,12 +65,12 @@ def _register() -> None:
     implement("cash_cmp", lambda left, right: int(left > right) - int(left < right))
     implement("cashlarger", max)
     implement("cashsmaller", min)
-    implement("cash_pl", lambda left, right: _wrapped(left + right))
-    implement("cash_mi", lambda left, right: _wrapped(left - right))
+    implement("cash_pl", lambda left, right: _in_range(left + right))
+    implement("cash_mi", lambda left, right: _in_range(left - right))
     implement("cash_div_cash", lambda left, right: float(left) / float(_not_zero(right)))
     for kind in ("int2", "int4", "int8"):
-        implement(f"cash_mul_{kind}", lambda value, number: _wrapped(value * number))
-        implement(f"{kind}_mul_cash", lambda number, value: _wrapped(value * number))
+        implement(f"cash_mul_{kind}", lambda value, number: _in_range(value * number))
+        implement(f"{kind}_mul_cash", lambda number, value: _in_range(value * number))
         implement(f"cash_div_{kind}", _quotient)
     for kind in ("flt4", "flt8"):
         implement(f"cash_mul_{kind}", lambda value, number: _rounded(value * number))

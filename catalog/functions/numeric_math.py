@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from catalog.errors import SqlError
 from catalog.functions.numeric import MAX_DISPLAY_SCALE, divide_to_scale, rescale, scale
 from catalog.functions.registry import implement
+from catalog.patience import long_step
 from catalog.types.numeric import EXACT, INFINITY, NAN, canonical, overflow
 
 _MIN_SIGNIFICANT_DIGITS = 16
@@ -20,6 +21,7 @@ _LOG10_E = 0.434294481903252
 _LN_10 = 2.302585092994046
 _ZERO, _ONE, _TEN = Decimal(0), Decimal(1), Decimal(10)
 _GUARD_DIGITS = 12
+_PART = 2000  # digits
 
 
 def _context(digits: int) -> Context:
@@ -63,11 +65,24 @@ def square_root(value: Decimal) -> Decimal:
     if not value:
         return rescale(_ZERO, digits)
     # Cut off, not rounded, before the last rounding: two roundings would lift what lies just below a half.
-    root = math.isqrt(int(value.scaleb(2 * (digits + 1), EXACT)))
+    root = math.isqrt(_whole(value.scaleb(2 * (digits + 1), EXACT)))
     return rescale(Decimal(root).scaleb(-digits - 1, EXACT), digits)
 
 
 # ---- exponential and logarithms ----
+
+
+def _whole(value: Decimal) -> int:
+    """The integer part of a positive one. Python's own way takes time that grows with the square of the digits."""
+    return int(value) if value.adjusted() < _PART else _of_digits(f"{value:f}".partition(".")[0])
+
+
+def _of_digits(digits: str) -> int:
+    if len(digits) <= _PART:
+        return int(digits)
+    half = len(digits) // 2
+    power: int = 10 ** (len(digits) - half)
+    return _of_digits(digits[:half]) * power + _of_digits(digits[half:])
 
 
 def _to_double(value: Decimal) -> float:
@@ -239,19 +254,27 @@ def _fractional_power(base: Decimal, exponent: Decimal) -> Decimal:
 # ---- integers in numeric ----
 
 
+_LONG_FACTORIAL = 16_000  # from there on it takes 0.05 s and more
+_LONG_INTEGER = 60_000  # digits, which it takes as long to make a Decimal of
+
+
 def factorial(value: int) -> Decimal:
     """Raises 22003."""
     if value < 0:
         raise SqlError("22003", "factorial of a negative number is undefined")
     if value > 32177:
         raise overflow()
+    if value > _LONG_FACTORIAL:
+        long_step()
     return Decimal(math.factorial(value))
 
 
 def _scaled(left: Decimal, right: Decimal) -> tuple[int, int, int]:
-    """Both as integers of the longer scale, and that scale."""
+    """Both without signs, as integers of the longer scale, and that scale."""
     digits = max(scale(left), scale(right))
-    return int(left.scaleb(digits, EXACT)), int(right.scaleb(digits, EXACT)), digits
+    if left.adjusted() + right.adjusted() + 2 * digits > _LONG_INTEGER:
+        long_step()
+    return _whole(left.copy_abs().scaleb(digits, EXACT)), _whole(right.copy_abs().scaleb(digits, EXACT)), digits
 
 
 def greatest_common_divisor(left: Decimal, right: Decimal) -> Decimal:

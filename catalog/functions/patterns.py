@@ -8,13 +8,13 @@ LIKE ... ESCAPE c goes through like_escape(), which rewrites the pattern.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError
 from catalog.functions.case_mapping import lower
 from catalog.functions.registry import implement
+from catalog.remembering import remembering
 from catalog.types.base import TypeRef
 
 Match = Callable[[str], bool]
@@ -66,7 +66,7 @@ def _general_matcher(pattern: str) -> Match:
     return match
 
 
-@functools.lru_cache(maxsize=512)
+@remembering(512)
 def matcher(pattern: str) -> Match:
     """Makes the test of one pattern. What it makes may raise 22025."""
     plain = _PLAIN.fullmatch(pattern)

@@ -81,7 +81,7 @@ def _concat_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., ob
     show = _shown(types)
 
     def concat(context: CallContext, *values: Any) -> str:
-        return "".join([text for text in show(context.format, values) if text is not None])
+        return _joined("", [text for text in show(context.format, values) if text is not None])
 
     return concat
 
@@ -92,9 +92,14 @@ def _concat_ws_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[...,
     def concat_ws(context: CallContext, separator: str | None, *values: Any) -> str | None:
         if separator is None:
             return None
-        return separator.join([text for text in show(context.format, values) if text is not None])
+        return _joined(separator, [text for text in show(context.format, values) if text is not None])
 
     return concat_ws
+
+
+def _joined(separator: str, texts: Sequence[str]) -> str:
+    room_for(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
 
 
 _DUCKDB_TEXT = {oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.NAME, oids.BPCHAR, oids.UNKNOWN}
@@ -163,7 +168,7 @@ class _Arguments:
 
 def _format_text(template: str, arguments: _Arguments) -> str:
     """format() of the texts of its arguments (varlena.c, text_format). Raises 22023, 22004."""
-    result, end = [], 0
+    result, end, size = [], 0, len(template)
     for match in _SPECIFIER.finditer(template):
         if match.start() < end:
             continue
@@ -186,7 +191,8 @@ def _format_text(template: str, arguments: _Arguments) -> str:
             raise SqlError("22023", f'unrecognized format() type specifier "{kind}"',
                            hint='For a single "%" use "%%".')  # fmt: skip
         text = _converted(kind, arguments.texts[arguments.position(position)])
-        room_for(2 * width)
+        size += max(width, len(text))
+        room_for(2 * size)
         result.append(text.ljust(width) if left_aligned else text.rjust(width))
     result.append(template[end:])
     return "".join(result)

@@ -5,7 +5,6 @@ PostgreSQL 16 manual, 9.7.2 and 9.7.3; regexp.c. What matches where is regex_eng
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator
 
@@ -14,12 +13,13 @@ from catalog.functions.regex_engine import Match, Regex, regex
 from catalog.functions.regex_syntax import Options, set_option
 from catalog.functions.registry import implement
 from catalog.memory import room_for
+from catalog.remembering import remembering
 from catalog.types.base import Array
 
 _PLAIN, _IGNORE_CASE = Options(), Options(ignore_case=True)
 
 
-@functools.lru_cache(maxsize=256)
+@remembering(256)
 def flags(text: str) -> Options:
     """The options that a flags argument asks for. Raises 22023 for an unknown letter."""
     options = Options()
@@ -107,7 +107,7 @@ def split_to_table(text: str, pattern: str, letters: str = "") -> list[object]:
 _REPLACEMENT = re.compile(r"\\([0-9&\\])")
 
 
-@functools.lru_cache(maxsize=256)
+@remembering(256)
 def _replacement(template: str, groups: int) -> Callable[[str, Match], str]:
     """Makes the text that takes a match's place: \\1 .. \\9 are groups, \\& the whole, \\\\ a backslash."""
     if "\\" not in template:

@@ -40,8 +40,13 @@ from catalog.functions.regex_syntax import (
     Sequence,
     parse,
 )
+from catalog.patience import long_step
 
 MANY = 100_000  # steps that Python may take; about 1 ms
+LONG = 8192  # characters of a pattern that takes tens of milliseconds to compile, and some megabytes
+REMEMBERED = 64 << 20  # bytes of compiled expressions
+EACH = 16  # bytes that one takes for each character of its source, about
+LONG_LINEAR = 1 << 18  # characters of what RE2 is asked with: it takes 0.1 s for 1 MB, each time
 
 Span = tuple[int, int]
 Match = tuple[Span | None, ...]  # [0] is the whole, then the groups
@@ -151,6 +156,7 @@ def _linear_source(node: Node) -> str | None:
 # ---- Python's form of an expression ----
 
 
+@functools.lru_cache(maxsize=256)
 def _set_source(ranges: Ranges) -> str:
     if ranges == EVERYTHING:
         return "(?s:.)"
@@ -158,8 +164,13 @@ def _set_source(ranges: Ranges) -> str:
         return "(?!)"
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return re.escape(chr(ranges[0][0]))
-    shown = (f"\\U{low:08x}" if low == high else f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+    shown = (_in_set(low) if low == high else f"{_in_set(low)}-{_in_set(high)}" for low, high in ranges)
     return f"[{''.join(shown)}]"
+
+
+def _in_set(code: int) -> str:
+    """Of ASCII as an escape; others stand for themselves, which Python reads in a fifth of the time."""
+    return chr(code) if code > 127 else f"\\x{code:02x}"
 
 
 def _assertion_source(node: Assertion) -> str:
@@ -428,28 +439,42 @@ class Regex:
         self.groups = expression.groups
         self.python: re.Pattern[str] | None = None
         if expression.has_references or not _explosive(expression.root):
+            source = _source(expression.root)
             try:
-                self.python = re.compile(_source(expression.root))
+                self.python = re.compile(source)
             except re.error:  # what Python lacks: lookbehind of variable length
                 self.python = None
+            _remembered.add(len(source))
         self.direct = self.python is not None and _same_as_python(expression.root)
         self._power = 1 + _endless(expression.root)
+        self._linear: str | None = None
+        self._linear_known = False
 
-    @functools.cached_property
-    def _linear(self) -> str | None:
+    def linear(self) -> str | None:
         """What RE2 is asked with; None where it does not take the expression."""
-        source = None if self.expression.has_references else _linear_source(self.expression.root)
-        try:
+        if not self._linear_known:
+            source = None if self.expression.has_references else _linear_source(self.expression.root)
             if source is not None:
-                pc.match_substring_regex(pa.scalar(""), source)
+                source = self._taken(source)
+                _remembered.add(len(source or ""))
+            self._linear, self._linear_known = source, True
+        if self._linear is not None and len(self._linear) > LONG_LINEAR:
+            long_step()
+        return self._linear
+
+    def _taken(self, source: str) -> str | None:
+        if len(source) > LONG_LINEAR:
+            long_step()
+        try:
+            pc.match_substring_regex(pa.scalar(""), source)
         except pa.ArrowInvalid:  # too many repetitions, too large
             return None
         return source
 
     def test(self, text: str) -> bool:
         """Whether there is a match."""
-        if len(text) ** self._power > MANY and self._linear is not None:
-            return bool(pc.match_substring_regex(pa.scalar(text, pa.large_string()), self._linear).as_py())
+        if len(text) ** self._power > MANY and (linear := self.linear()) is not None:
+            return bool(pc.match_substring_regex(pa.scalar(text, pa.large_string()), linear).as_py())
         if self.python is not None:
             return self.python.search(text) is not None
         if self.expression.has_references:
@@ -459,7 +484,7 @@ class Regex:
     def matches(self, text: str, start: int = 0) -> Iterator[Match]:
         """Every match from `start` on, each searched for at the end of the one before, or a character further on after
         an empty one."""
-        if start == 0 and len(text) ** self._power > MANY and self._linear is not None and not self.test(text):
+        if start == 0 and len(text) ** self._power > MANY and self.linear() is not None and not self.test(text):
             return
         subject = _Text(self.expression, text)
         while start <= len(text):
@@ -481,9 +506,29 @@ class Regex:
         return tuple(None if span == (-1, -1) else span for span in first.regs)
 
 
+class _Remembered:
+    """How large the compiled expressions are that `compiled` remembers, about, in bytes."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def add(self, characters: int) -> None:
+        """There are so many more characters of sources: all is forgotten before it is too much."""
+        if self.size > REMEMBERED:
+            compiled.cache_clear()
+            re.purge()  # which remembers 512 of its own
+            self.size = 0
+        self.size += characters * EACH
+
+
+_remembered = _Remembered()
+
+
 @functools.lru_cache(maxsize=512)
 def compiled(pattern: str, ignore_case: bool, newlines: tuple[bool, bool], expanded: bool, literal: bool) -> Regex:
-    """The compiled form of a pattern under its options; the last 512 are remembered. Raises 2201B."""
+    """The compiled form of a pattern under its options; the last 512 are remembered, or fewer. Raises 2201B."""
+    if len(pattern) > LONG:
+        long_step()
     return Regex(parse(pattern, Options(ignore_case, expanded, literal, *newlines)))
 
 

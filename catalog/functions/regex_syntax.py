@@ -26,6 +26,10 @@ from catalog.functions.character_classes import (
 )
 
 _MAX_REPEAT = 255
+# PostgreSQL says that more of them are too complex: about 43,000 parts in a row are too deep for its stack, and an
+# automaton has 500,000 states, of which an alternative takes two.
+MOST_IN_A_ROW = 45_000
+MOST_PARTS = 300_000
 _NEWLINE: Ranges = ((10, 10),)
 
 
@@ -100,6 +104,10 @@ def error(what: str) -> SqlError:
     return SqlError("2201B", f"invalid regular expression: {what}")
 
 
+def too_complex() -> SqlError:
+    return error("regular expression is too complex")
+
+
 def set_option(options: Options, letter: str) -> bool:
     """Applies one option letter; False if there is no such."""
     if letter in "be":
@@ -137,11 +145,10 @@ def parse(pattern: str, options: Options) -> Expression:
 
 
 def _literal(text: str, options: Options) -> Expression:
-    items = []
-    for char in text:
-        ranges: Ranges = ((ord(char), ord(char)),)
-        items.append(Characters(both_cases(ranges) if options.ignore_case else ranges))
-    return Expression(Sequence(tuple(items)), 0, False)
+    if len(text) > MOST_IN_A_ROW:
+        raise too_complex()
+    parser = _Parser(text, options)
+    return Expression(Sequence(tuple(map(parser.character, map(ord, text)))), 0, False)
 
 
 _CONTROL = {"a": 7, "b": 8, "B": 92, "e": 27, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
@@ -156,7 +163,8 @@ _COLLATING = {"space": " ", "hyphen": "-", "hyphen-minus": "-", "period": ".", "
 class _Parser:
     def __init__(self, pattern: str, options: Options) -> None:
         self.text, self.options = pattern, options
-        self.position = self.groups = 0
+        self.position = self.groups = self.parts = 0
+        self._single: dict[int, Characters] = {}  # by code
         self.closed: dict[int, Group] = {}
         self.references = False
         self.in_lookaround = 0
@@ -207,6 +215,8 @@ class _Parser:
         items: list[Node] = []
         while self.peek() not in ("", "|", ")"):
             items.append(self.quantified())
+            if len(items) > MOST_IN_A_ROW:
+                raise too_complex()
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
     def quantified(self) -> Node:
@@ -253,10 +263,18 @@ class _Parser:
         self.position = end + 1
         return minimum, maximum
 
-    def characters(self, ranges: Ranges) -> Characters:
-        return Characters(both_cases(ranges) if self.options.ignore_case else ranges)
+    def character(self, code: int) -> Characters:
+        """One that matches itself."""
+        known = self._single.get(code)
+        if known is None:
+            ranges: Ranges = ((code, code),)
+            known = self._single[code] = Characters(both_cases(ranges) if self.options.ignore_case else ranges)
+        return known
 
     def atom(self) -> Node:
+        self.parts += 1
+        if self.parts > MOST_PARTS:
+            raise too_complex()
         char = self.peek()
         if char in ("*", "+", "?") or (char == "{" and self.text[self.position + 1 : self.position + 2].isdigit()):
             raise error("quantifier operand invalid")
@@ -273,7 +291,7 @@ class _Parser:
             return Assertion("line_start" if self.options.anchors_at_lines else "start")
         if char == "$":
             return Assertion("line_end" if self.options.anchors_at_lines else "end")
-        return self.characters(((ord(char), ord(char)),))
+        return self.character(ord(char))
 
     def parenthesis(self) -> Node:
         for opening, kind in (("?=", "ahead"), ("?!", "not_ahead"), ("?<=", "behind"), ("?<!", "not_behind")):
@@ -318,7 +336,7 @@ class _Parser:
             if number is not None:
                 return self.reference(number)
         code = self.escaped_character(char)
-        return self.characters(((code, code),))
+        return self.character(code)
 
     def reference_number(self, first: str) -> int | None:
         """A number of several digits is a reference only if there is such a group, and else an octal character."""

@@ -36,11 +36,14 @@ from catalog.types.base import TypeRef
 
 _DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 _LANGUAGE_SQL = "14"
+ONE_ROW = frozenset(("pg_identify_object", "pg_identify_object_as_address"))
+"""Functions of several OUT arguments: here they give a set of one row, whatever their arguments are."""
 _OWN_OIDS = range(9000, 10000)
 CIDR_TO_INET = 9904  # the OID of a cast that PostgreSQL needs no function for
 
 _implementations: dict[str, Implementation] = {}
 _own_functions: dict[int, Function] = {}
+_inner: set[int] = set()  # those that no text can name
 
 
 # ---- declarations ---------------------------------------------------------------------------------------------------
@@ -147,8 +150,8 @@ def _make_function(line: str) -> Function:
         name=name,
         source=source,
         kind=kind,
-        strict=item[4] == "t",
-        returns_set=item[5] == "t",
+        strict=item[4] == "t" and name not in ONE_ROW,
+        returns_set=item[5] == "t" or name in ONE_ROW,
         volatility=_text(item[6]),
         argument_types=arguments,
         result_type=int(_text(item[10])),
@@ -176,14 +179,22 @@ def function(oid: int) -> Function:
 
 @functools.cache
 def functions_named(name: str) -> tuple[Function, ...]:
-    """All built-in functions, aggregates and window functions of that name, in the order of their OIDs."""
+    """All built-in functions, aggregates and window functions of that name, in the order of their OIDs; those for trees
+    only are none."""
     _load_modules()
-    own = tuple(declared for declared in _own_functions.values() if declared.name == name)
+    own = tuple(item for item in _own_functions.values() if item.name == name and item.oid not in _inner)
     return tuple(function(oid) for oid in _procedures().by_name.get(name, ())) + own
 
 
+@functools.cache
+def inner_functions_named(name: str) -> tuple[Function, ...]:
+    """Those for trees only: the texts of views and rules, which are written of trees, name them."""
+    _load_modules()
+    return tuple(item for item in _own_functions.values() if item.name == name and item.oid in _inner)
+
+
 def function_oids() -> tuple[int, ...]:
-    """Every function's OID, for the system catalogs."""
+    """Every function's OID, those for trees only included."""
     _load_modules()
     return (*_procedures().by_oid, *_own_functions)
 
@@ -255,11 +266,20 @@ def aggregate(oid: int) -> Aggregate:
     return Aggregate(function_oid, _text(item[1]), direct, transition, final, sort, state, item[7])
 
 
-def declare(declared: Function) -> None:
-    """Adds a function that PostgreSQL does not have (OID 9000 to 9999). Raises ValueError for a taken OID."""
+def declare(declared: Function, *, inner: bool = False) -> None:
+    """Adds a function that PostgreSQL does not have (OID 9000 to 9999). Raises ValueError for a taken OID. `inner`:
+    analysis and code generation put it into trees, where its arguments are as it wants them; no text can name it."""
     if declared.oid not in _OWN_OIDS or declared.oid in _own_functions:
         raise ValueError(f"OID {declared.oid} of {declared.name} is not free")
     _own_functions[declared.oid] = declared
+    if inner:
+        _inner.add(declared.oid)
+
+
+def is_inner(oid: int) -> bool:
+    """Whether a function is for trees only (`declare`)."""
+    _load_modules()
+    return oid in _inner
 
 
 # ---- implementations ------------------------------------------------------------------------------------------------

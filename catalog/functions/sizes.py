@@ -12,8 +12,8 @@ from typing import Protocol, cast
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implements
-from catalog.privileges import may
-from catalog.schema import Catalog, Database, Role, Tablespace
+from catalog.privileges import acts_as, may
+from catalog.schema import READ_ALL_STATS_OID, Catalog, Database, Role, Tablespace
 
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -65,8 +65,11 @@ def _total_size(call: CallContext, oid: int) -> int | None:
 
 
 def may_see(catalog: Catalog, user: Role | None, item: Database | Tablespace) -> bool:
-    """Whether a role may ask for the size: CONNECT for a database, CREATE for a tablespace but the default one."""
+    """Whether a role may ask for the size: CONNECT for a database, CREATE for a tablespace but the default one; the
+    rights of pg_read_all_stats will do for each."""
     if user is None or (isinstance(item, Tablespace) and item.name == "pg_default"):
+        return True
+    if acts_as(catalog, user, READ_ALL_STATS_OID):
         return True
     return may(catalog, item, user, "c" if isinstance(item, Database) else "C")
 

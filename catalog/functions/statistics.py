@@ -88,7 +88,8 @@ def _declare_final(oid: int, name: str, sample: bool, root: bool) -> str:
     source = f"{name}_of_sums"
     declare(
         Function(oid=oid, name=source, source=source, kind="f", strict=True, returns_set=False, volatility="i",
-                 argument_types=(NUMERIC,) * 3, result_type=NUMERIC, variadic=0, default_count=0)
+                 argument_types=(NUMERIC,) * 3, result_type=NUMERIC, variadic=0, default_count=0),
+        inner=True,
     )  # fmt: skip
     implement(source, lambda count, total, squares: exact_variance(count, total, squares, sample, root))
     return source

@@ -17,7 +17,7 @@ from catalog.encodings import BY_NUMBER, encoding_named
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function
 from catalog.functions.quoting import quote_identifier
-from catalog.functions.registry import declare, implement, implements
+from catalog.functions.registry import declare, function_oids, implement, implements
 from catalog.schema import (
     PG_CATALOG_OID,
     Catalog,
@@ -26,12 +26,13 @@ from catalog.schema import (
     Domain,
     Index,
     Role,
+    Routine,
     Schema,
     Sequence,
     Table,
+    Tablespace,
     View,
 )
-from catalog.system.numbering import DATABASE_OWNER
 from catalog.types import lookup, oids
 from catalog.types.base import Array
 from catalog.types.user import FIRST_ADDED_OID
@@ -66,6 +67,7 @@ class _Services(Protocol):
     def last_commit_token(self) -> str: ...
     def write_checkpoint(self, run: object) -> int: ...
     def begin_check(self, run: object) -> str: ...
+    def check_indexes(self, run: object) -> str: ...
     def transaction_number(self, assign: bool) -> int | None: ...
 
 
@@ -228,7 +230,7 @@ def _client_encoding(call: CallContext) -> str:
 
 
 @implements("format_type", needs_session=True)
-def _format_type(call: CallContext, oid: int | None, typmod: int | None) -> str | None:
+def shown_type(call: CallContext, oid: int | None, typmod: int | None) -> str | None:
     from catalog.system import definitions
 
     services = _services(call)
@@ -236,7 +238,10 @@ def _format_type(call: CallContext, oid: int | None, typmod: int | None) -> str 
 
 
 _TYPMOD = (oids.OID, oids.INT4)
-declare(Function(9905, "shoal_builtin_type", "shoal_builtin_type", "f", False, False, "s", _TYPMOD, oids.TEXT, 0, 0))
+declare(
+    Function(9905, "shoal_builtin_type", "shoal_builtin_type", "f", False, False, "s", _TYPMOD, oids.TEXT, 0, 0),
+    inner=True,
+)
 
 
 @implements("shoal_builtin_type")
@@ -250,7 +255,7 @@ def _type_of(argument_types: Any, result: Any) -> Callable[..., object]:
     return lambda value: oid
 
 
-implement("pg_typeof", duckdb=lambda _, types: f"{types[0].declared}::BIGINT", python_for_types=_type_of)
+implement("pg_typeof", python_for_types=_type_of)
 
 
 @implements("nameconcatoid")
@@ -286,8 +291,11 @@ def size_pretty(size: Any) -> str:
 
 
 def canonical_name(text: str) -> str:
-    """A possibly qualified name in the spelling that quote_ident gives its parts: 'S."T"' is 's."T"'."""
+    """A possibly qualified name in the spelling that quote_ident gives its parts: 'S."T"' is 's."T"'. The brackets of
+    an array type stay behind it."""
     text = text.strip()
+    if text.endswith("[]"):
+        return canonical_name(text[:-2]) + "[]"
     if re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*", text):
         return ".".join(quote_identifier(part) for part in text.split("."))
     parts = re.findall(r'\s*(?:"((?:[^"]|"")+)"|([^".\s]+(?: [^".]+)*))\s*(?:\.|$)', text)
@@ -295,7 +303,10 @@ def canonical_name(text: str) -> str:
 
 
 declare(
-    Function(9900, "shoal_canonical_name", "shoal_canonical_name", "f", True, False, "i", (oids.TEXT,), oids.TEXT, 0, 0)
+    Function(
+        9900, "shoal_canonical_name", "shoal_canonical_name", "f", True, False, "i", (oids.TEXT,), oids.TEXT, 0, 0
+    ),
+    inner=True,
 )
 implement("shoal_canonical_name", canonical_name)
 
@@ -306,6 +317,8 @@ declare(Function(9902, "shoal_checkpoint", "shoal_checkpoint", "f", True, False,
 implement("shoal_checkpoint", lambda call: _services(call).write_checkpoint(call), needs_session=True)
 declare(Function(9903, "shoal_check", "shoal_check", "f", True, False, "v", (), oids.TEXT, 0, 0))
 implement("shoal_check", lambda call: _services(call).begin_check(call), needs_session=True)
+declare(Function(9936, "shoal_check_indexes", "shoal_check_indexes", "f", True, False, "v", (), oids.TEXT, 0, 0))
+implement("shoal_check_indexes", lambda call: _services(call).check_indexes(call), needs_session=True)
 
 
 def _shown(type_oid: int, call: CallContext, oid: int) -> str:
@@ -382,8 +395,6 @@ implement("text_regclass", functools.partial(_read, oids.REGCLASS), needs_sessio
 @implements("pg_get_userbyid", needs_session=True)
 def _user_by_id(call: CallContext, oid: int) -> str:
     found = _services(call).catalog.get(oid)
-    if oid == DATABASE_OWNER:
-        return "pg_database_owner"
     return found.name if isinstance(found, Role) else f"unknown (OID={oid})"
 
 
@@ -453,15 +464,17 @@ def _constraint_definition(call: CallContext, oid: int, pretty: bool = False) ->
 
 @implements("pg_get_serial_sequence", needs_session=True)
 def _serial_sequence(call: CallContext, table_name: str, column_name: str) -> str | None:
+    from catalog.system import definitions
     from catalog.system.objects import qualified_name
 
     services = _services(call)
-    table = services.catalog.get(services.read_name(oids.REGCLASS, table_name))
-    column = table.column(column_name) if isinstance(table, Table) else None
-    if not isinstance(table, Table) or column is None:
+    oid = services.read_name(oids.REGCLASS, table_name)
+    columns = getattr(definitions.find_relation(services.catalog, oid), "columns", ())
+    column = next((item for item in columns if item.name == column_name), None)
+    if column is None:
         raise SqlError("42703", f'column "{column_name}" of relation "{table_name}" does not exist')
     for item in services.catalog.objects.values():
-        if isinstance(item, Sequence) and item.owned_by == (table.oid, column.number):
+        if isinstance(item, Sequence) and item.owned_by == (oid, column.number):
             return qualified_name(services.catalog, item)
     return None
 
@@ -469,16 +482,48 @@ def _serial_sequence(call: CallContext, table_name: str, column_name: str) -> st
 # ---- privileges -----------------------------------------------------------------------------------------------------
 
 _PRIVILEGES = {
-    "table": "SELECT INSERT UPDATE DELETE TRUNCATE REFERENCES TRIGGER RULE",
-    "sequence": "USAGE SELECT UPDATE",
-    "database": "CREATE TEMPORARY TEMP CONNECT",
-    "schema": "CREATE USAGE",
-    "tablespace": "CREATE",
-    "function": "EXECUTE",
-    "type": "USAGE",
-    "language": "USAGE",
-    "column": "SELECT INSERT UPDATE REFERENCES",
-    "any_column": "SELECT INSERT UPDATE REFERENCES",
+    "table": (
+        "SELECT",
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "TRUNCATE",
+        "REFERENCES",
+        "TRIGGER",
+        "RULE",
+    ),
+    "sequence": (
+        "USAGE",
+        "SELECT",
+        "UPDATE",
+    ),
+    "database": (
+        "CREATE",
+        "TEMPORARY",
+        "TEMP",
+        "CONNECT",
+    ),
+    "schema": (
+        "CREATE",
+        "USAGE",
+    ),
+    "tablespace": ("CREATE",),
+    "function": ("EXECUTE",),
+    "parameter": ("SET", "ALTER SYSTEM"),
+    "type": ("USAGE",),
+    "language": ("USAGE",),
+    "column": (
+        "SELECT",
+        "INSERT",
+        "UPDATE",
+        "REFERENCES",
+    ),
+    "any_column": (
+        "SELECT",
+        "INSERT",
+        "UPDATE",
+        "REFERENCES",
+    ),
 }
 
 
@@ -488,7 +533,7 @@ def _check_privilege(kind: str, text: str) -> set[tuple[str, bool]]:
     for part in text.split(","):
         shown = part.strip().upper()
         word = shown.removesuffix(" WITH GRANT OPTION")
-        if word not in _PRIVILEGES[kind].split():
+        if word not in _PRIVILEGES[kind]:
             raise SqlError("22023", f'unrecognized privilege type: "{part.strip()}"')
         if word in privileges.WORDS:
             found.add((privileges.WORDS[word], shown != word))
@@ -506,9 +551,7 @@ def _role(services: _Services, role: str | int) -> Role | None:
 
 
 def _may(call: CallContext, user: Role | None, owner: int) -> bool:
-    from catalog.system.shared import acts_as
-
-    return acts_as(_services(call).catalog, user, owner)
+    return privileges.acts_as(_services(call).catalog, user, owner)
 
 
 def _on_relation(kind: str, call: CallContext, user: Role | None, relation: str | int, text: str) -> bool | None:
@@ -560,6 +603,37 @@ def _on_database(call: CallContext, user: Role | None, database: str | int, text
     )
 
 
+def _on_function(call: CallContext, user: Role | None, function: str | int, text: str) -> bool | None:
+    services = _services(call)
+    words = _check_privilege("function", text)
+    oid = services.read_name(oids.REGPROCEDURE, function) if isinstance(function, str) else function
+    found = services.catalog.get(oid)
+    if not isinstance(found, Routine):
+        return True if oid in function_oids() else None
+    return user is not None and privileges.any_is_granted(services.catalog, found, user, words)
+
+
+def _on_tablespace(call: CallContext, user: Role | None, tablespace: str | int, text: str) -> bool | None:
+    services = _services(call)
+    words = _check_privilege("tablespace", text)
+    oid = services.catalog.tablespaces.get(tablespace) if isinstance(tablespace, str) else tablespace
+    found = services.catalog.get(oid or 0)
+    if not isinstance(found, Tablespace):
+        if isinstance(tablespace, str):
+            raise SqlError("42704", f'tablespace "{tablespace}" does not exist')
+        return None
+    return user is not None and privileges.any_is_granted(services.catalog, found, user, words)
+
+
+def _on_parameter(call: CallContext, user: Role | None, name: str, text: str) -> bool:
+    """Nobody but superusers holds anything on a setting on which nothing was granted."""
+    catalog, words = _services(call).catalog, _check_privilege("parameter", text)
+    item = catalog.parameters.get(name.lower())
+    if user is None or item is None:
+        return user is not None and user.superuser
+    return privileges.any_is_granted(catalog, item, user, words)
+
+
 def _public(kind: str, call: CallContext, user: Role | None, item: str | int, text: str) -> bool:
     """Built-in functions, types and languages are everybody's."""
     _check_privilege(kind, text)
@@ -572,7 +646,8 @@ _CHECKS: dict[str, Callable[..., bool | None]] = {
     "sequence": functools.partial(_on_relation, "sequence"),
     "schema": _on_schema,
     "database": _on_database,
-    "function": functools.partial(_public, "function"),
+    "function": _on_function,
+    "tablespace": _on_tablespace,
     "type": functools.partial(_public, "type"),
     "language": functools.partial(_public, "language"),
 }
@@ -593,6 +668,11 @@ for _kind, _check in _CHECKS.items():
         implement(f"has_{_kind}_privilege_{_item}", functools.partial(_own, _check), needs_session=True)
         for _who in ("name", "id"):
             implement(f"has_{_kind}_privilege_{_who}_{_item}", functools.partial(_others, _check), needs_session=True)
+
+
+implement("has_parameter_privilege_name", functools.partial(_own, _on_parameter), needs_session=True)
+for _who in ("name", "id"):
+    implement(f"has_parameter_privilege_{_who}_name", functools.partial(_others, _on_parameter), needs_session=True)
 
 
 def _own_column(call: CallContext, relation: str | int, column: str | int, text: str) -> bool | None:
@@ -628,8 +708,25 @@ for _item in ("name_name", "name_attnum", "id_name", "id_attnum"):
 
 
 def _has_role(call: CallContext, user: Role | None, role: str | int, text: str) -> bool | None:
-    found = _role(_services(call), role)
-    return None if found is None else _may(call, user, found.oid)
+    """USAGE is what the role has, MEMBER what it may become by SET ROLE; with an option, whether it may give it on."""
+    services = _services(call)
+    found = _role(services, role)
+    allowed = False
+    for part in text.split(","):
+        word = part.strip().upper()
+        if word not in ("USAGE", "MEMBER", *(f"{word} WITH {o} OPTION" for word in ("USAGE", "MEMBER") for o in _ON)):
+            raise SqlError("22023", f'unrecognized privilege type: "{part.strip()}"')
+        if found is not None and user is not None:
+            if word == "USAGE":
+                allowed |= privileges.acts_as(services.catalog, user, found.oid)
+            elif word == "MEMBER":
+                allowed |= privileges.is_member(services.catalog, user, found.oid)
+            else:
+                allowed |= privileges.administers(services.catalog, user, found.oid)
+    return None if found is None else allowed
+
+
+_ON = ("ADMIN", "GRANT")
 
 
 for _item in ("name", "id"):

@@ -1,7 +1,7 @@
 """Catalog functions on the row path: each finds its answer in the rows of a virtual table, as lookups.py has it in SQL.
 
 The Python sides of functions whose answers are in the internal tables of catalog/system/names.py and in pg_catalog
-itself. `_find` is a look-up by one column; the session makes the rows (engine/session/virtual_rows.py).
+itself. `find` is a look-up by one column; the session makes the rows (engine/session/virtual_rows.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Session(Protocol):
     def virtual_rows(self, relation: VirtualTable) -> _Rows: ...
 
 
-def _find(call: CallContext, table: VirtualTable, key: str, value: object) -> Iterable[Row]:
+def find(call: CallContext, table: VirtualTable, key: str, value: object) -> Iterable[Row]:
     session = cast(_Session, call.session)
     return session.virtual_rows(table).equal(_number(table, key))(value)
 
@@ -39,7 +39,7 @@ def _find(call: CallContext, table: VirtualTable, key: str, value: object) -> It
 def found_name(call: CallContext, table: VirtualTable, wanted: str, oid: int) -> str | None:
     """The name in a column of one of the internal tables of names."""
     place = _number(table, wanted) - 1
-    return next((cast(str, row[place]) for row in _find(call, table, "oid", oid)), None)
+    return next((cast(str, row[place]) for row in find(call, table, "oid", oid)), None)
 
 
 def _number(table: VirtualTable, name: str) -> int:
@@ -57,7 +57,7 @@ def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") ->
     place = _number(table, wanted) - 1
 
     def answer(call: CallContext, value: object, *_: object) -> object:
-        return next((row[place] for row in _find(call, table, key, value)), None)
+        return next((row[place] for row in find(call, table, key, value)), None)
 
     for source in sources.split():
         implement(source, answer, needs_session=True)
@@ -79,7 +79,7 @@ def _the_same(value: object, *_: object) -> object:
 def _type_is_visible(call: CallContext, oid: int) -> bool | None:
     if oid < FIRST_ADDED_OID:
         return True
-    return next((row[2] for row in _find(call, internal.TYPE_NAMES, "oid", oid)), None)
+    return next((row[2] for row in find(call, internal.TYPE_NAMES, "oid", oid)), None)
 
 
 _by_key("pg_collation_is_visible", internal.COLLATION_NAMES, "visible")
@@ -87,7 +87,7 @@ _by_key("pg_collation_actual_version", internal.COLLATION_NAMES, "version")
 _always(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
     "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
-    "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible has_tablespace_privilege_id "
+    "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible "
     "has_server_privilege_id has_server_privilege_name has_foreign_data_wrapper_privilege_id "
     "has_foreign_data_wrapper_privilege_name",
     True,
@@ -125,16 +125,21 @@ _by_key("pg_function_is_visible", internal.FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", internal.FUNCTION_NAMES, "body")
 _always(
     "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
-    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
-    "pg_get_function_arg_default",
+    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
     None,
 )
+
+
+@implements("pg_get_function_arg_default", needs_session=True)
+def _argument_default(call: CallContext, function: int, number: int) -> str | None:
+    found = find(call, internal.ARGUMENT_DEFAULTS, "oid", function)
+    return next((cast(str, row[2]) for row in found if row[1] == number), None)
 
 
 def _key_position(call: CallContext, index: int, attribute: int) -> int | None:
     """information_schema._pg_index_position: the place of a column in an index, from 1."""
     place = _number(_INDEXES, "indkey") - 1
-    for row in _find(call, _INDEXES, "indexrelid", index):
+    for row in find(call, _INDEXES, "indexrelid", index):
         if attribute in row[place].elements:
             return cast(int, row[place].elements.index(attribute)) + 1
     return None
@@ -149,13 +154,13 @@ _DESCRIPTIONS, _SHARED_DESCRIPTIONS, _CLASSES = _table("pg_description"), _table
 
 
 def _class_named(call: CallContext, name: str) -> int | None:
-    return next((row[0] for row in _find(call, _CLASSES, "relname", name) if row[2] == 11), None)
+    return next((row[0] for row in find(call, _CLASSES, "relname", name) if row[2] == 11), None)
 
 
 @implements("obj_description", needs_session=True)
 def _object_comment(call: CallContext, oid: int, kind: str | None = None) -> str | None:
     number = None if kind is None else _class_named(call, kind)
-    for row in _find(call, _DESCRIPTIONS, "objoid", oid):
+    for row in find(call, _DESCRIPTIONS, "objoid", oid):
         if row[2] == 0 and (kind is None or row[1] == number):
             return cast(str, row[3])
     return None
@@ -163,7 +168,7 @@ def _object_comment(call: CallContext, oid: int, kind: str | None = None) -> str
 
 @implements("col_description", needs_session=True)
 def _column_comment(call: CallContext, oid: int, attribute: int) -> str | None:
-    for row in _find(call, _DESCRIPTIONS, "objoid", oid):
+    for row in find(call, _DESCRIPTIONS, "objoid", oid):
         if row[1] == numbering.PG_CLASS and row[2] == attribute:
             return cast(str, row[3])
     return None
@@ -172,7 +177,7 @@ def _column_comment(call: CallContext, oid: int, attribute: int) -> str | None:
 @implements("shobj_description", needs_session=True)
 def _shared_comment(call: CallContext, oid: int, kind: str) -> str | None:
     number = _class_named(call, kind)
-    return next((row[2] for row in _find(call, _SHARED_DESCRIPTIONS, "objoid", oid) if row[1] == number), None)
+    return next((row[2] for row in find(call, _SHARED_DESCRIPTIONS, "objoid", oid) if row[1] == number), None)
 
 
 # ---- privileges -----------------------------------------------------------------------------------------------------
@@ -184,7 +189,7 @@ _ACL_ITEM = re.compile(r"(.*)=([A-Za-z*]*)/(.*)")
 def _default_acl(call: CallContext, kind: str, owner: int) -> Array | None:
     from catalog.system.lookups import DEFAULT_PRIVILEGES
 
-    name = next((row[2] for row in _find(call, internal.ROLE_NAMES, "oid", owner)), None)
+    name = next((row[2] for row in find(call, internal.ROLE_NAMES, "oid", owner)), None)
     if name is None or kind not in DEFAULT_PRIVILEGES:
         return None if name is None else Array.of(())
     own, public = DEFAULT_PRIVILEGES[kind]
@@ -201,7 +206,7 @@ def _exploded_acl(call: CallContext, acl: Array) -> list[Row]:
         parts = _ACL_ITEM.fullmatch(str(item))
         assert parts is not None, item
         grantee, grantor = (
-            next((row[0] for row in _find(call, internal.ROLE_NAMES, "shown", parts[side])), 0) for side in (1, 3)
+            next((row[0] for row in find(call, internal.ROLE_NAMES, "shown", parts[side])), 0) for side in (1, 3)
         )
         for letter in re.findall(r"[A-Za-z]\*?", parts[2]):
             found.append((grantor, grantee, PRIVILEGE_WORDS[letter[0]], len(letter) == 2))
@@ -215,13 +220,26 @@ _KIND = _number(_CLASSES, "relkind") - 1
 
 def _of_kind(source: str, answer: Callable[[str, int], object]) -> None:
     def look(call: CallContext, oid: int, *_: object) -> object:
-        return next((answer(row[_KIND], oid) for row in _find(call, _CLASSES, "oid", oid)), None)
+        return next((answer(row[_KIND], oid) for row in find(call, _CLASSES, "oid", oid)), None)
 
     implement(source, look, needs_session=True)
 
 
-_of_kind("pg_relation_is_updatable", lambda kind, _: 28 if kind == "r" else 0)
-_of_kind("pg_column_is_updatable", lambda kind, _: kind == "r")
+@implements("pg_relation_is_updatable", needs_session=True)
+def _relation_is_updatable(call: CallContext, oid: int, _: bool, number: int = 0) -> int:
+    """INSERT, UPDATE and DELETE are 28; all of them can be done to a table."""
+    kind = next((row[_KIND] for row in find(call, _CLASSES, "oid", oid)), "")
+    if kind != "v":
+        return 28 if kind in ("r", "p") else 0
+    return next((cast(int, row[2]) for row in find(call, internal.UPDATABLE, "oid", oid) if row[1] == number), 0)
+
+
+@implements("pg_column_is_updatable", needs_session=True)
+def _column_is_updatable(call: CallContext, oid: int, number: int, triggers: bool) -> bool:
+    """UPDATE and DELETE are asked for."""
+    return number > 0 and _relation_is_updatable(call, oid, triggers, number) & 20 == 20
+
+
 _of_kind("pg_relation_is_publishable", lambda kind, oid: kind == "r" and oid >= 16384)
 _by_key("pg_sequence_last_value", internal.SEQUENCE_VALUES, "last")
 

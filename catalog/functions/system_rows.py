@@ -182,6 +182,11 @@ def _interval_type(oid: int, typmod: int) -> str | None:
     return fields.upper() or None
 
 
+def _through_domain(own: int, kind: str, base: int) -> int:
+    """The type or modifier of a column, or those of the type that its domain is over."""
+    return base if kind == "d" else own
+
+
 _own(
     9910, "_pg_expandarray", (_ANYARRAY,), _RECORD, _expanded,
     output_names=("x", "n"), output_types=(_ANYELEMENT, oids.INT4),
@@ -199,4 +204,6 @@ for _oid, (_name, _function) in enumerate(
     9912,
 ):
     _own(_oid, _name, (oids.OID, oids.INT4), oids.INT4, _function)
+for _oid, (_name, _own_value) in enumerate({"_pg_truetypid": oids.OID, "_pg_truetypmod": oids.INT4}.items(), 9982):
+    _own(_oid, _name, (_own_value, oids.CHAR, _own_value), _own_value, _through_domain)
 _own(9918, "_pg_interval_type", (oids.OID, oids.INT4), oids.TEXT, _interval_type)

@@ -184,11 +184,15 @@ def trim_right(text: str, characters: str) -> str:
     return text.rstrip(characters) if characters else text
 
 
+_SAMPLE = 1 << 20
+
+
 def replace(text: str, old: str, new: str) -> str:
     if not old:
         return text
     if len(new) > len(old) and len(text) * len(new) > LARGE:
-        room_for(len(text) + text.count(old) * (len(new) - len(old)))
+        for end in (_SAMPLE, len(text)):  # to count in a long text takes long itself
+            room_for(len(text) + text.count(old, 0, end) * (len(new) - len(old)))
     return text.replace(old, new)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implement, implements
+from catalog.remembering import remembering
 from catalog.text_search import queries, ranking, vectors
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, configuration_of, lexemes, lexize
 from catalog.text_search.headline import headline, options_of
@@ -48,7 +48,7 @@ def _of_json(configuration: str, text: str, kinds: str = '"string"') -> str:
     return to_vector(configuration, *_parts(decode_json(text), _kinds_of(kinds)))
 
 
-@lru_cache(64)
+@remembering(64)
 def _kinds_of(text: str) -> frozenset[str]:
     given = decode_json(text)
     if isinstance(given, Pairs):

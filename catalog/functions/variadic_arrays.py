@@ -66,7 +66,7 @@ def _register() -> None:
     for source, (oid, before, result, null_is_empty) in _FUNCTIONS.items():
         name = f"{source}_of_array"
         implement(name, python_for_types=_spread(source, null_is_empty), needs_context=True)
-        declare(Function(oid, name, name, "f", False, False, "s", (*before, _ANYARRAY), result, 0, 0))
+        declare(Function(oid, name, name, "f", False, False, "s", (*before, _ANYARRAY), result, 0, 0), inner=True)
 
 
 _register()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 import time
 import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 
 from catalog.errors import SqlError
 from catalog.functions.base import Function, udf_name
@@ -62,11 +64,41 @@ def _form(name: str) -> str:
 
 def normalize(text: str, form: str = "NFC") -> str:
     """Raises 22023."""
-    return unicodedata.normalize(_form(form), text)  # type: ignore[arg-type]
+    return unicodedata.normalize(_form(form), _in_order(text))  # type: ignore[arg-type]
 
 
 def is_normalized(text: str, form: str = "NFC") -> bool:
-    return unicodedata.is_normalized(_form(form), text)  # type: ignore[arg-type]
+    ordered = _in_order(text)
+    return ordered == text and unicodedata.is_normalized(_form(form), text)  # type: ignore[arg-type]
+
+
+_LONG_RUN = 256  # marks that follow each other
+_SORTED_AT_ONCE = 1 << 15
+
+
+def _in_order(text: str) -> str:
+    """The text with its long runs of marks decomposed and in canonical order, which any normal form of it is made from.
+    unicodedata puts them into order one by one, in one step of C that takes a time quadratic in their number."""
+    if len(text) < _LONG_RUN or text.isascii():
+        return text
+    return _long_runs().sub(_run_in_order, text)
+
+
+@cache
+def _long_runs() -> re.Pattern[str]:
+    marks = (chr(code) for code in range(0x300, 0x20000) if not 0xD800 <= code < 0xE000)
+    found = "".join(mark for mark in marks if unicodedata.combining(unicodedata.normalize("NFD", mark)[0]))
+    return re.compile(f"[{found}]{{{_LONG_RUN},}}")
+
+
+def _run_in_order(found: re.Match[str]) -> str:
+    marks = found[0]
+    for mark in set(marks):
+        if (parts := unicodedata.normalize("NFD", mark)) != mark:
+            marks = marks.replace(mark, parts)
+    pieces = (marks[at : at + _SORTED_AT_ONCE] for at in range(0, len(marks), _SORTED_AT_ONCE))
+    ordered = [sorted(piece, key=unicodedata.combining) for piece in pieces]
+    return "".join(heapq.merge(*ordered, key=unicodedata.combining))
 
 
 _ESCAPE = re.compile(r"\\(?:(\\)|([0-9A-Fa-f]{4})|u([0-9A-Fa-f]{4})|\+([0-9A-Fa-f]{6})|U([0-9A-Fa-f]{8}))?", re.ASCII)
@@ -203,7 +235,7 @@ def _register() -> None:
     implement("parse_ident", parse_identifier)
     implement("sleep_slice", _sleep_slice)
     declare(Function(_SLEEP_SLICE, "sleep_slice", "sleep_slice", "f", True, False, "v", (oids.INT8, oids.FLOAT8),
-                     oids.TEXT, 0, 0))  # fmt: skip
+                     oids.TEXT, 0, 0), inner=True)  # fmt: skip
     implement("pg_sleep", duckdb=_sleep, duckdb_udfs=("sleep_slice",))
     implement("pg_sleep_for", duckdb=_sleep_for, duckdb_udfs=("sleep_slice",))
 

@@ -15,6 +15,8 @@
     names         the internal tables in which catalog functions find names, definitions and privileges
     definitions   the texts of definitions, and names as they are shown
     lookups       catalog functions as DuckDB SQL over all these
+    describing    pg_describe_object
+    identities    pg_identify_object, pg_identify_object_as_address
     numbering     OIDs of what has none of its own here
 
 A relation without a part is empty: nothing of its kind exists here (triggers, publications, foreign tables, ...).
@@ -28,7 +30,9 @@ from catalog.schema import View, VirtualTable
 from catalog.system import (  # each registers its parts
     builtin,
     collations,
+    describing,
     extensions,
+    identities,
     live,
     names,
     objects,
@@ -39,7 +43,20 @@ from catalog.system import (  # each registers its parts
 )
 from catalog.system.relations import system_relations
 
-_LOADED = (builtin, collations, extensions, live, names, objects, partitions, routines, shared, user_types)
+_LOADED = (
+    builtin,
+    collations,
+    describing,
+    extensions,
+    identities,
+    live,
+    names,
+    objects,
+    partitions,
+    routines,
+    shared,
+    user_types,
+)
 
 virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
     key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from catalog import types
-from catalog.schema import Catalog, Index, Role, Schema, Table, View, VirtualTable
+from catalog.schema import Catalog, Index, Role, Routine, Schema, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system.relations import system_relations
 from catalog.types.base import EMPTY_ARRAY
@@ -87,6 +87,8 @@ class Live(Protocol):
     """What the running node tells (engine/session/system.py). Times are timestamptz in internal form."""
 
     def settings(self) -> list[dict[str, object]]: ...
+    def file_settings(self) -> list[dict[str, object]]: ...
+    def host_rules(self) -> list[dict[str, object]]: ...
     def shown_settings(self) -> list[tuple[str, str]]: ...
     def activity(self) -> list[dict[str, object]]: ...
     def locks(self) -> list[dict[str, object]]: ...
@@ -131,6 +133,18 @@ class Surroundings(Protocol):
 
     def view(self, view: View | Table, pretty: bool) -> str:
         """A view's query as pg_get_viewdef shows it to this session, with the semicolon."""
+
+    def updatable(self, view: View) -> tuple[int, dict[int, int]]:
+        """What can be done to a view, in all and by column (engine/sql/analyze/updatable.py)."""
+
+    def references(self, item: View | Table | Routine) -> Sequence[tuple[int, int, int]]:
+        """(catalog, object, column) of what a view's query, or a body in SQL's own form, refers to."""
+
+    def body(self, routine: Routine) -> Sequence[str]:
+        """The statements of a body in SQL's own form, as definitions show them to this session."""
+
+    def expression_references(self, text: str, table: Table) -> Sequence[tuple[int, int, int]]:
+        """The same of an expression over a table."""
 
 
 @dataclass(frozen=True, slots=True)

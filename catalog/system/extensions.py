@@ -12,7 +12,7 @@ from catalog.system import relations as internal
 from catalog.system.builtin import as_dumped, function_columns, type_columns
 from catalog.system.content import Columns, Item, Surroundings, content, objects_of, system_table
 from catalog.system.names import function_name_columns, operator_name_columns
-from catalog.system.relations import read_fields, read_rows
+from catalog.system.relations import DATA, read_fields, read_rows
 from catalog.types.user import UserEntry
 
 extensions = objects_of(Extension)
@@ -77,13 +77,25 @@ def _of(item: Extension, oid: str | None) -> bool:
     return available()[item.name].has(int(oid or 0))
 
 
-def _own_rows(items: list[Item], name: str) -> list[tuple[Extension, dict[str, str | None]]]:
+def own_rows(item: Extension, name: str) -> list[dict[str, str | None]]:
+    """The lines of a catalog that an extension brings; none where no extension has any."""
+    if not (DATA / "extensions" / f"{name}.tsv").exists():
+        return []
     key = "aggfnoid" if name == "pg_aggregate" else "oid"
-    return [(item, row) for (item,) in items for row in _rows(name) if _of(item, row[key])]
+    return [row for row in _rows(name) if _of(item, row[key])]
+
+
+def own_functions(item: Extension) -> list[list[str | None]]:
+    """The same of pg_proc, as fields."""
+    return [line for line in _fields("pg_proc") if _of(item, line[0])]
+
+
+def _own_rows(items: list[Item], name: str) -> list[tuple[Extension, dict[str, str | None]]]:
+    return [(item, row) for (item,) in items for row in own_rows(item, name)]
 
 
 def _own_lines(items: list[Item]) -> list[tuple[Extension, list[str | None]]]:
-    return [(item, line) for (item,) in items for line in _fields("pg_proc") if _of(item, line[0])]
+    return [(item, line) for (item,) in items for line in own_functions(item)]
 
 
 @content("pg_type", "catalog", extensions)

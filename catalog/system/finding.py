@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from catalog.schema import FIRST_USER_OID, USER_TYPES, Catalog, Composite, Enum, Extension, Index, Schema, Table, View
+from catalog.schema import (
+    FIRST_USER_OID,
+    USER_TYPES,
+    Catalog,
+    Composite,
+    Enum,
+    Extension,
+    Index,
+    Routine,
+    Schema,
+    Table,
+    View,
+)
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import system_table
@@ -158,10 +170,13 @@ def _depended_on(catalog: Catalog, value: object) -> Iterable[int] | None:
     oid = cast(int, value)
     item = catalog.objects.get(oid)
     if isinstance(item, Table | View):
-        views = [
-            view.oid for view in catalog.by_kind.get(View, ()) if isinstance(view, View) and oid in view.depends_on
+        readers = [
+            reader.oid
+            for kind in (View, Table, Routine)
+            for reader in catalog.by_kind.get(kind, ())
+            if isinstance(reader, View | Table | Routine) and oid in reader.depends_on
         ]
-        own = (oid, *views, *catalog.sequences_of.get(oid, ()))
+        own = (oid, *readers, *catalog.sequences_of.get(oid, ()))
         return (*own, *item.indexes, *catalog.referencing.get(oid, ())) if isinstance(item, Table) else own
     if isinstance(item, Index):
         return (oid, item.table, *catalog.referencing.get(item.table, ()))
@@ -173,6 +188,16 @@ def _depended_on(catalog: Catalog, value: object) -> Iterable[int] | None:
 
 def _with_defaults(catalog: Catalog) -> Iterable[int]:
     return [item.oid for item in catalog.by_kind.get(Table, ())]
+
+
+def _identified(catalog: Catalog, value: object) -> Iterable[int]:
+    """Whose identities (of columns, types, rules, defaults, ...) have this OID."""
+    oid = cast(int, value)
+    within = _with_defaults(catalog) if oid >= numbering.DEFAULTS else ()
+    rule = (oid - numbering.RULES,) if numbering.RULES <= oid < numbering.DEFAULTS else ()
+    extensions = [item.oid for item in catalog.extensions.values()]
+    found = (*_relation(catalog, oid), *_of_type(catalog, oid), *_of_constraint(catalog, oid), *rule, *within)
+    return tuple(dict.fromkeys((*found, *extensions, catalog.database)))
 
 
 def _owned_by(catalog: Catalog, value: object) -> Iterable[int]:
@@ -216,11 +241,12 @@ def _register() -> None:
     for name, found in tables.items():
         relation, _, column = name.partition(".")
         _owners[system_table(relation).oid, column] = found
-    for table in (internal.INDEX_TEXTS, internal.VIEW_TEXTS, internal.PARTITION_TEXTS):
+    for table in (internal.INDEX_TEXTS, internal.VIEW_TEXTS, internal.PARTITION_TEXTS, internal.UPDATABLE):
         _owners[table.oid, "oid"] = _itself
     _owners[internal.RELATION_NAMES.oid, "oid"] = _relation
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint
     _owners[internal.TYPE_NAMES.oid, "oid"] = _of_type
+    _owners[internal.IDENTITIES.oid, "oid"] = _identified
     _owners[internal.OWNED_SEQUENCES.oid, "relation"] = _owned_by
 
 

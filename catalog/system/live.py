@@ -22,6 +22,8 @@ def _cluster(view: str, live: Live) -> list[dict[str, object]]:
 
 
 _live("pg_settings", lambda live: live.settings())
+_live("pg_file_settings", lambda live: live.file_settings())
+_live("pg_hba_file_rules", lambda live: live.host_rules())
 _live("pg_stat_activity", lambda live: live.activity())
 _live("pg_locks", lambda live: live.locks())
 _live("pg_largeobject_metadata", lambda live: live.large_objects())

@@ -19,6 +19,7 @@ from catalog.schema import VirtualTable
 from catalog.system import numbering
 from catalog.system.content import system_table
 from catalog.system.relations import (
+    ARGUMENT_DEFAULTS,
     COLLATION_NAMES,
     CONSTRAINT_TEXTS,
     DATABASE_SIZES,
@@ -40,6 +41,7 @@ from catalog.system.relations import (
     TABLESPACE_SIZES,
     TYPE_INPUT,
     TYPE_NAMES,
+    UPDATABLE,
     VIEW_TEXTS,
 )
 from catalog.types.user import FIRST_ADDED_OID
@@ -57,7 +59,7 @@ class CatalogCall:
 catalog_calls: dict[str, CatalogCall] = {}
 
 
-def _register(sources: str, sql: Callable[[list[str]], str], *tables: VirtualTable, udfs: tuple[str, ...] = ()) -> None:
+def register(sources: str, sql: Callable[[list[str]], str], *tables: VirtualTable, udfs: tuple[str, ...] = ()) -> None:
     for source in sources.split():
         catalog_calls[source] = CatalogCall(sql, tables, udfs)
 
@@ -86,7 +88,7 @@ def look_up(
 
 def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") -> None:
     """Functions whose result is the value found for their first argument."""
-    _register(sources, lambda arguments: look_up(table, wanted, arguments[0], key), table)
+    register(sources, lambda arguments: look_up(table, wanted, arguments[0], key), table)
 
 
 # ---- names: output and input of the reg types -----------------------------------------------------------------------
@@ -98,7 +100,7 @@ def _shown(found: str, argument: str) -> str:
 
 
 def _output(type_name: str, table: VirtualTable, wanted: str = "shown") -> None:
-    _register(f"{type_name}out", lambda arguments: _shown(look_up(table, wanted, arguments[0]), arguments[0]), table)
+    register(f"{type_name}out", lambda arguments: _shown(look_up(table, wanted, arguments[0]), arguments[0]), table)
 
 
 _output("regclass", RELATION_NAMES)
@@ -123,8 +125,8 @@ def format_type(oid: str, typmod: str) -> str:
     )
 
 
-_register("format_type", lambda arguments: format_type(*arguments), TYPE_NAMES, udfs=("shoal_builtin_type",))
-_register("regtypeout", lambda arguments: format_type(arguments[0], "NULL"), TYPE_NAMES, udfs=("shoal_builtin_type",))
+register("format_type", lambda arguments: format_type(*arguments), TYPE_NAMES, udfs=("shoal_builtin_type",))
+register("regtypeout", lambda arguments: format_type(arguments[0], "NULL"), TYPE_NAMES, udfs=("shoal_builtin_type",))
 
 
 def _input(
@@ -148,48 +150,48 @@ def _input(
 
 _NAMES = ("shoal_canonical_name",)
 _CLASS_INPUT = _input(RELATION_INPUT, "name", 'relation "$" does not exist', "42P01")
-_register("regclassin text_regclass", _CLASS_INPUT, RELATION_INPUT, udfs=_NAMES)
-_register("to_regclass", _input(RELATION_INPUT, "name", "", "", False), RELATION_INPUT, udfs=_NAMES)
-_register("regtypein", _input(TYPE_INPUT, "name", 'type "$" does not exist', "42704"), TYPE_INPUT, udfs=_NAMES)
-_register("to_regtype", _input(TYPE_INPUT, "name", "", "", False), TYPE_INPUT, udfs=_NAMES)
-_register(
+register("regclassin text_regclass", _CLASS_INPUT, RELATION_INPUT, udfs=_NAMES)
+register("to_regclass", _input(RELATION_INPUT, "name", "", "", False), RELATION_INPUT, udfs=_NAMES)
+register("regtypein", _input(TYPE_INPUT, "name", 'type "$" does not exist', "42704"), TYPE_INPUT, udfs=_NAMES)
+register("to_regtype", _input(TYPE_INPUT, "name", "", "", False), TYPE_INPUT, udfs=_NAMES)
+register(
     "regnamespacein", _input(SCHEMA_NAMES, "shown", 'schema "$" does not exist', "3F000"), SCHEMA_NAMES, udfs=_NAMES
 )
-_register("to_regnamespace", _input(SCHEMA_NAMES, "shown", "", "", False), SCHEMA_NAMES, udfs=_NAMES)
-_register("regrolein", _input(ROLE_NAMES, "shown", 'role "$" does not exist', "42704"), ROLE_NAMES, udfs=_NAMES)
-_register("to_regrole", _input(ROLE_NAMES, "shown", "", "", False), ROLE_NAMES, udfs=_NAMES)
+register("to_regnamespace", _input(SCHEMA_NAMES, "shown", "", "", False), SCHEMA_NAMES, udfs=_NAMES)
+register("regrolein", _input(ROLE_NAMES, "shown", 'role "$" does not exist', "42704"), ROLE_NAMES, udfs=_NAMES)
+register("to_regrole", _input(ROLE_NAMES, "shown", "", "", False), ROLE_NAMES, udfs=_NAMES)
 _NO_COLLATION = 'collation "$" for encoding "UTF8" does not exist'
-_register("regcollationin", _input(COLLATION_NAMES, "shown", _NO_COLLATION, "42704"), COLLATION_NAMES, udfs=_NAMES)
-_register("to_regcollation", _input(COLLATION_NAMES, "shown", "", "", False), COLLATION_NAMES, udfs=_NAMES)
+register("regcollationin", _input(COLLATION_NAMES, "shown", _NO_COLLATION, "42704"), COLLATION_NAMES, udfs=_NAMES)
+register("to_regcollation", _input(COLLATION_NAMES, "shown", "", "", False), COLLATION_NAMES, udfs=_NAMES)
 
-_register(
+register(
     "pg_get_userbyid",
     lambda a: f"coalesce({look_up(ROLE_NAMES, 'name', a[0])}, 'unknown (OID=' || CAST({a[0]} AS VARCHAR) || ')')",
     ROLE_NAMES,
 )
-_register(
+register(
     "oidvectortypes",
     lambda a: f"array_to_string(list_transform({a[0]}, lambda t: {_FORMAT}(t, NULL::INTEGER)), ', ')",
     udfs=("shoal_builtin_type",),
 )
 
-_register(
+register(
     "set_config_by_name",
     lambda a: sql_error_call_of("0A000", f"'set_config over the rows of a query is not supported: ' || {a[0]}"),
 )
-_register("show_config_by_name", lambda a: look_up(SETTINGS, "value", f"lower({a[0]})", "name"), SETTINGS)
+register("show_config_by_name", lambda a: look_up(SETTINGS, "value", f"lower({a[0]})", "name"), SETTINGS)
 
 # ---- visibility -----------------------------------------------------------------------------------------------------
 
 _by_key("pg_table_is_visible", RELATION_NAMES, "visible")
-_register(
+register(
     "pg_type_is_visible",
     lambda a: f"CASE WHEN {a[0]} < {FIRST_ADDED_OID} THEN true ELSE {look_up(TYPE_NAMES, 'visible', a[0])} END",
     TYPE_NAMES,
 )
 _by_key("pg_collation_is_visible", COLLATION_NAMES, "visible")
 _by_key("pg_collation_actual_version", COLLATION_NAMES, "version")
-_register(
+register(
     "pg_operator_is_visible pg_opclass_is_visible pg_opfamily_is_visible "
     "pg_conversion_is_visible pg_ts_config_is_visible pg_ts_dict_is_visible "
     "pg_ts_parser_is_visible pg_ts_template_is_visible pg_statistics_obj_is_visible",
@@ -214,37 +216,43 @@ def _pretty(table: VirtualTable) -> Callable[[list[str]], str]:
 
 
 _by_key("pg_get_constraintdef", CONSTRAINT_TEXTS, "plain")
-_register("pg_get_constraintdef_ext", _pretty(CONSTRAINT_TEXTS), CONSTRAINT_TEXTS)
+register("pg_get_constraintdef_ext", _pretty(CONSTRAINT_TEXTS), CONSTRAINT_TEXTS)
 _by_key("pg_get_viewdef", VIEW_TEXTS, "plain")
-_register("pg_get_viewdef_ext", _pretty(VIEW_TEXTS), VIEW_TEXTS)
-_register("pg_get_viewdef_wrap", lambda a: look_up(VIEW_TEXTS, "pretty", a[0]), VIEW_TEXTS)
+register("pg_get_viewdef_ext", _pretty(VIEW_TEXTS), VIEW_TEXTS)
+register("pg_get_viewdef_wrap", lambda a: look_up(VIEW_TEXTS, "pretty", a[0]), VIEW_TEXTS)
 _by_key("pg_get_partkeydef", PARTITION_TEXTS, "key")
 _by_key("pg_get_partition_constraintdef", PARTITION_TEXTS, "condition")
-_register("pg_get_indexdef", lambda a: look_up(INDEX_TEXTS, "plain", a[0], more=" AND l.c2 = 0"), INDEX_TEXTS)
-_register(
+register("pg_get_indexdef", lambda a: look_up(INDEX_TEXTS, "plain", a[0], more=" AND l.c2 = 0"), INDEX_TEXTS)
+register(
     "pg_get_indexdef_ext",
     lambda a: (
-        f"(SELECT CASE WHEN {a[2]} THEN l.c4 ELSE l.c3 END FROM {_place(INDEX_TEXTS)} AS l "
-        f"WHERE l.c1 = {a[0]} AND l.c2 = {a[1]})"
+        f"(SELECT CASE WHEN count(CASE WHEN l.c2 = 0 THEN {a[1]} END) > 0 THEN coalesce(any_value("
+        f"CASE WHEN l.c2 = {a[1]} THEN CASE WHEN {a[2]} THEN l.c4 ELSE l.c3 END END), '') END "
+        f"FROM {_place(INDEX_TEXTS)} AS l "
+        f"WHERE l.c1 = {a[0]})"
     ),
     INDEX_TEXTS,
 )
-_register("pg_get_expr", lambda a: f"string_split({a[0]}, chr(31))[1]")
-_register("pg_get_expr_ext", lambda a: f"string_split({a[0]}, chr(31))[CASE WHEN {a[2]} THEN 2 ELSE 1 END]")
+register("pg_get_expr", lambda a: f"string_split({a[0]}, chr(31))[1]")
+register("pg_get_expr_ext", lambda a: f"string_split({a[0]}, chr(31))[CASE WHEN {a[2]} THEN 2 ELSE 1 END]")
 _by_key("pg_get_function_arguments", FUNCTION_NAMES, "arguments")
 _by_key("pg_get_function_identity_arguments", FUNCTION_NAMES, "identity")
 _by_key("pg_get_function_result", FUNCTION_NAMES, "result")
 _by_key("pg_get_functiondef", FUNCTION_NAMES, "definition")
 _by_key("pg_function_is_visible", FUNCTION_NAMES, "visible")
 _by_key("pg_get_function_sqlbody", FUNCTION_NAMES, "body")
-_register(
+register(
     "pg_get_ruledef pg_get_ruledef_ext pg_get_triggerdef pg_get_triggerdef_ext "
-    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
-    "pg_get_function_arg_default",
+    "pg_get_statisticsobjdef pg_get_statisticsobjdef_columns",
     lambda a: "NULL::VARCHAR",
 )
-_register("pg_tablespace_location", lambda a: f"CASE WHEN {a[0]} IS NOT NULL THEN '' END")
-_register(
+register(
+    "pg_get_function_arg_default",
+    lambda a: look_up(ARGUMENT_DEFAULTS, "text", a[0], more=f" AND l.c2 = {a[1]}"),
+    ARGUMENT_DEFAULTS,
+)
+register("pg_tablespace_location", lambda a: f"CASE WHEN {a[0]} IS NOT NULL THEN '' END")
+register(
     "pg_get_serial_sequence",
     lambda a: (
         f"(SELECT any_value(l.c3) FROM {_place(OWNED_SEQUENCES)} AS l WHERE l.c1 = "
@@ -270,15 +278,15 @@ def _object_comment(arguments: list[str]) -> str:
 
 
 _CLASSES = system_table("pg_class")
-_register("obj_description", _object_comment, _DESCRIPTIONS, _CLASSES)
-_register(
+register("obj_description", _object_comment, _DESCRIPTIONS, _CLASSES)
+register(
     "col_description",
     lambda a: look_up(
         _DESCRIPTIONS, "description", a[0], "objoid", f" AND l.c2 = {numbering.PG_CLASS} AND l.c3 = {a[1]}"
     ),
     _DESCRIPTIONS,
 )
-_register(
+register(
     "shobj_description",
     lambda a: look_up(
         _SHARED_DESCRIPTIONS,
@@ -310,7 +318,7 @@ def _granted(where: str, words: str) -> str:
 
 def _register_granted(sources: str, where: Callable[[list[str]], str], words: int, *tables: VirtualTable) -> None:
     udfs = _NAMES if tables else ()
-    _register(sources, lambda a: _granted(where(a), a[words]), HELD, *tables, udfs=udfs)
+    register(sources, lambda a: _granted(where(a), a[words]), HELD, *tables, udfs=udfs)
 
 
 _register_granted("has_table_privilege_id has_sequence_privilege_id", lambda a: f"l.c1 = {a[0]} AND l.c2 = 0", 1)
@@ -335,28 +343,61 @@ _register_granted(
     2,
     RELATION_INPUT,
 )
-_register_granted("has_schema_privilege_id has_database_privilege_id", lambda a: f"l.c1 = {a[0]} AND l.c2 = 0", 1)
+_register_granted(
+    "has_schema_privilege_id has_database_privilege_id has_tablespace_privilege_id",
+    lambda a: f"l.c1 = {a[0]} AND l.c2 = 0",
+    1,
+)
 _register_granted("has_schema_privilege_name", lambda a: f"l.c3 = 'schema ' || {a[0]}", 1)
 _register_granted("has_database_privilege_name", lambda a: f"l.c3 = 'database ' || {a[0]}", 1)
-_register(
-    "has_function_privilege_id has_type_privilege_id "
-    "has_language_privilege_id has_tablespace_privilege_id has_server_privilege_id "
+_register_granted("has_tablespace_privilege_name", lambda a: f"l.c3 = 'tablespace ' || {a[0]}", 1)
+
+
+def _granted_on_setting(arguments: list[str]) -> str:
+    name, words = arguments
+    alone, others = (_granted(f"l.c3 = 'parameter ' || {one}", words) for one in (f"lower({name})", "''"))
+    return f"(SELECT CASE WHEN {name} IS NOT NULL AND {words} IS NOT NULL THEN coalesce({alone}, {others}) END)"
+
+
+register("has_parameter_privilege_name", _granted_on_setting, HELD)
+register(
+    "has_function_privilege_id",
+    lambda a: f"coalesce({_granted(f'l.c1 = {a[0]} AND l.c2 = 0', a[1])}, {a[0]} IS NOT NULL)",
+    HELD,
+)
+register(
+    "has_type_privilege_id "
+    "has_language_privilege_id has_server_privilege_id "
     "has_foreign_data_wrapper_privilege_id has_foreign_data_wrapper_privilege_name has_server_privilege_name",
     lambda a: f"({a[0]} IS NOT NULL)",
 )
-_by_key("pg_has_role_id", ROLE_NAMES, "held")
-_by_key("pg_has_role_name", ROLE_NAMES, "held", "name")
+
+
+def _role_held(key: str) -> Callable[[list[str]], str]:
+    """What the user has of a role: its rights, SET ROLE to it, or the right to give it on."""
+
+    def sql(arguments: list[str]) -> str:
+        usage, member, admin = (look_up(ROLE_NAMES, one, arguments[0], key) for one in ("held", "member", "admin"))
+        word = f"upper(trim({arguments[1]}))"
+        return f"CASE {word} WHEN 'USAGE' THEN {usage} WHEN 'MEMBER' THEN {member} ELSE {admin} END"
+
+    return sql
+
+
+register("pg_has_role_id", _role_held("oid"), ROLE_NAMES)
+register("pg_has_role_name", _role_held("name"), ROLE_NAMES)
 _AUTHID = system_table("pg_authid")
-_register(
+register(
     "pg_has_role_id_id",
     lambda a: (
         f"(coalesce({look_up(_AUTHID, 'rolsuper', a[0])}, false) OR (SELECT count(*) > 0 "
-        f"FROM {_place(ROLE_GROUPS)} AS l WHERE l.c1 = {a[0]} AND l.c2 = {a[1]}))"
+        f"FROM {_place(ROLE_GROUPS)} AS l WHERE l.c1 = {a[0]} AND l.c2 = {a[1]} "
+        f"AND (l.c3 OR upper(trim({a[2]})) <> 'USAGE')))"
     ),
     ROLE_GROUPS,
     _AUTHID,
 )
-_register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")
+register("row_security_active", lambda a: f"({a[0]} IS NULL AND NULL)")
 
 PRIVILEGE_WORDS = {
     "a": "INSERT", "r": "SELECT", "w": "UPDATE", "d": "DELETE", "D": "TRUNCATE", "x": "REFERENCES", "t": "TRIGGER",
@@ -394,8 +435,8 @@ def _exploded_acl(arguments: list[str]) -> str:
     return f"(SELECT {items} FROM ({names}) AS r, (SELECT {arguments[0]} AS v) AS a)"
 
 
-_register("acldefault_sql", _default_acl, ROLE_NAMES)
-_register("aclexplode", _exploded_acl, ROLE_NAMES)
+register("acldefault_sql", _default_acl, ROLE_NAMES)
+register("aclexplode", _exploded_acl, ROLE_NAMES)
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------
 
@@ -419,10 +460,10 @@ def _named_size(source: str, table: VirtualTable, message: str, sqlstate: str) -
         (name,) = arguments
         return f"CASE WHEN {name} IS NOT NULL THEN coalesce({look_up(table, 'size', name, 'name')}, {error}) END"
 
-    _register(source, sql, table)
+    register(source, sql, table)
 
 
-_register("pg_relation_size", _relation_size, RELATION_SIZES)
+register("pg_relation_size", _relation_size, RELATION_SIZES)
 _by_key("pg_table_size", RELATION_SIZES, "own")
 _by_key("pg_indexes_size", RELATION_SIZES, "indexes")
 _by_key("pg_total_relation_size", RELATION_SIZES, "total")
@@ -435,7 +476,7 @@ _named_size("pg_tablespace_size_name", TABLESPACE_SIZES, "tablespace does not ex
 
 
 def _count(source: str, column: str) -> None:
-    _register(source, lambda a: f"coalesce({look_up(TABLE_COUNTS, column, a[0])}, 0)", TABLE_COUNTS)
+    register(source, lambda a: f"coalesce({look_up(TABLE_COUNTS, column, a[0])}, 0)", TABLE_COUNTS)
 
 
 _count("pg_stat_get_tuples_inserted", "inserted")
@@ -449,8 +490,8 @@ _COUNTERS = (
     "autovacuum_count analyze_count autoanalyze_count xact_numscans xact_tuples_returned xact_tuples_fetched "
     "xact_tuples_inserted xact_tuples_updated xact_tuples_deleted xact_tuples_hot_updated"
 )
-_register(" ".join(f"pg_stat_get_{name}" for name in _COUNTERS.split()), lambda a: "0::BIGINT")
-_register(
+register(" ".join(f"pg_stat_get_{name}" for name in _COUNTERS.split()), lambda a: "0::BIGINT")
+register(
     "pg_stat_get_last_vacuum_time pg_stat_get_last_autovacuum_time pg_stat_get_last_analyze_time "
     "pg_stat_get_last_autoanalyze_time",
     lambda a: "NULL::TIMESTAMP",
@@ -462,19 +503,42 @@ def _of_kind(sources: str, condition: str) -> None:
     """Functions that look at a relation's kind (k) and OID (l.c1)."""
     kind = "l." + _column(_CLASSES, "relkind")
     made = condition.replace("@", kind)
-    _register(
+    register(
         sources, lambda a: f"(SELECT any_value({made}) FROM {_place(_CLASSES)} AS l WHERE l.c1 = {a[0]})", _CLASSES
     )
 
 
-_of_kind("pg_relation_is_updatable", "CASE WHEN @ IN ('r', 'p') THEN 28 ELSE 0 END")  # INSERT, UPDATE and DELETE
-_of_kind("pg_column_is_updatable", "@ IN ('r', 'p')")
+def _updatable(oid: str, number: str) -> str:
+    """Of a table everything (INSERT, UPDATE and DELETE are 28), of a view what its own row says."""
+    kind = "l." + _column(_CLASSES, "relkind")
+    events = f"SELECT any_value(u.c3) FROM {_place(UPDATABLE)} AS u WHERE u.c1 = l.c1 AND u.c2 = {number}"
+    return (
+        f"(SELECT coalesce(any_value(CASE WHEN {kind} IN ('r', 'p') THEN 28 WHEN {kind} = 'v' THEN ({events}) END), 0) "
+        f"FROM {_place(_CLASSES)} AS l WHERE l.c1 = {oid})"
+    )
+
+
+register(
+    "pg_relation_is_updatable",
+    lambda a: f"CASE WHEN {a[0]} IS NOT NULL AND {a[1]} IS NOT NULL THEN {_updatable(a[0], '0')} END",
+    UPDATABLE,
+    _CLASSES,
+)
+register(
+    "pg_column_is_updatable",  # UPDATE and DELETE are asked for
+    lambda a: (
+        f"CASE WHEN {a[0]} IS NOT NULL AND {a[2]} IS NOT NULL AND {a[1]} IS NOT NULL "
+        f"THEN {a[1]} > 0 AND ({_updatable(a[0], a[1])} & 20) = 20 END"
+    ),
+    UPDATABLE,
+    _CLASSES,
+)
 _of_kind("pg_relation_is_publishable", "@ = 'r' AND l.c1 >= 16384")
 
 # ---- information_schema's own functions -----------------------------------------------------------------------------
 
 _INDEXES = system_table("pg_index")
-_register(
+register(
     "_pg_index_position",
     lambda a: (
         f"(SELECT any_value(CAST(list_position(l.{_column(_INDEXES, 'indkey')}, {a[1]}) AS INTEGER)) "

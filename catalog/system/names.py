@@ -11,12 +11,15 @@ from collections import abc
 from catalog import privileges, types
 from catalog.functions import registry
 from catalog.functions.quoting import quote_identifier
-from catalog.schema import Database, Index, Role, Sequence, Table, View
+from catalog.functions.system import canonical_name
+from catalog.privileges import acts_as
+from catalog.schema import Catalog, Database, Index, Parameter, Role, Routine, Sequence, Table, Tablespace, View
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.content import (
     Columns,
     Item,
+    Items,
     Surroundings,
     content,
     indexes,
@@ -36,7 +39,7 @@ from catalog.system.definitions import (
 )
 from catalog.system.objects import all_constraints, constraint_items, index_columns, qualified_name
 from catalog.system.relations import read_fields, system_relations
-from catalog.system.shared import acts_as, roles, schemas
+from catalog.system.shared import roles, schemas
 from catalog.types import oids
 
 # ---- relations ------------------------------------------------------------------------------------------------------
@@ -113,6 +116,34 @@ def _held_on_schemas(items: list[Item], surroundings: Surroundings) -> Columns:
 @content(internal.HELD, "session", shared_objects(Database))
 def _held_on_databases(items: list[Item], surroundings: Surroundings) -> Columns:
     return _held_on_named(items, surroundings, "database")
+
+
+@content(internal.HELD, "session", shared_objects(Tablespace))
+def _held_on_tablespaces(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _held_on_named(items, surroundings, "tablespace")
+
+
+@content(internal.HELD, "session", shared_objects(Parameter))
+def _held_on_parameters(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _held_on_named(items, surroundings, "parameter")
+
+
+@content(internal.HELD, "session", lambda _: [(None,)])
+def _held_on_other_parameters(_: list[Item], surroundings: Surroundings) -> Columns:
+    """One row without a name, for those on which nothing was granted."""
+    letters = frozenset(
+        privileges.DEFAULTS["parameter"][0] if surroundings.user and surroundings.user.superuser else ""
+    )
+    return _held_rows([(0, 0, "parameter ", _held(letters, letters))])
+
+
+@content(internal.HELD, "session", objects_of(Routine))
+def _held_on_routines(items: list[Item], surroundings: Surroundings) -> Columns:
+    catalog, user = surroundings.catalog, surroundings.user
+    found: list[Routine] = [item for (item,) in items] if user is not None else []
+    assert user is not None or not found
+    held = [_held(*privileges.held(catalog, item, user)) for item in found] if user is not None else []
+    return _held_rows([(item.oid, 0, None, words) for item, words in zip(found, held, strict=True)])
 
 
 def _held_on_named(items: list[Item], surroundings: Surroundings, kind: str) -> Columns:
@@ -215,6 +246,22 @@ def _system_views(_: list[Item], __: Surroundings) -> Columns:
     return {"oid": [oid for oid, _ in found], "plain": texts, "pretty": texts}
 
 
+def _over_views(catalog: Catalog, view: View) -> Item:
+    """(view, the views under it): what can be done to a view depends on them."""
+    return view, tuple(item for oid in view.depends_on if isinstance(item := catalog.get(oid), View))
+
+
+@content(internal.UPDATABLE, "catalog", Items((View,), _over_views))
+def _updatable(items: list[Item], surroundings: Surroundings) -> Columns:
+    """Number 0 is the view, the others are its columns."""
+    found: list[tuple[int, int, int]] = []
+    for view, _ in items:
+        events, columns = surroundings.updatable(view)
+        found.append((view.oid, 0, events))
+        found += [(view.oid, number, of_column) for number, of_column in columns.items()]
+    return {name: [row[i] for row in found] for i, name in enumerate(("oid", "number", "events"))}
+
+
 # ---- types, functions, operators ------------------------------------------------------------------------------------
 
 
@@ -245,9 +292,12 @@ def _builtin_type_input(_: list[Item], __: Surroundings) -> Columns:
     names: dict[str, int] = {}
     for row in types.pg_type_rows:
         for name in (row.name, types.format_type(row.oid)):
-            names.setdefault(name, row.oid)
-            names.setdefault(f"pg_catalog.{name}", row.oid)
-    names |= {"char": oids.BPCHAR, "int": oids.INT4, "decimal": oids.NUMERIC, "float": oids.FLOAT8}
+            names.setdefault(canonical_name(name), row.oid)
+            names.setdefault(canonical_name(f"pg_catalog.{name}"), row.oid)
+    others = {"char": oids.BPCHAR, "int": oids.INT4, "decimal": oids.NUMERIC, "float": oids.FLOAT8}
+    for name, oid in others.items():
+        names[canonical_name(name)] = oid
+        names[canonical_name(f"{name}[]")] = types.lookup(oid).array_oid
     return {"name": list(names), "oid": list(names.values())}
 
 
@@ -273,6 +323,18 @@ def function_name_columns(lines: abc.Sequence[list[str | None]], prefix: str) ->
         "result": [_result(line) for line in lines],
         "visible": True,
     }
+
+
+@content(internal.ARGUMENT_DEFAULTS, "fixed")
+def _argument_defaults(_: list[Item], __: Surroundings) -> Columns:
+    found: list[tuple[int, int, str]] = []
+    for line in read_fields("pg_proc"):
+        if line[17] is not None:
+            defaults = registry.function(int(line[0] or 0)).defaults
+            places = [place for place, mode in enumerate(line[13] or "i" * int(line[7] or 0), 1) if mode in "ibv"]
+            last = zip(places[len(places) - len(defaults) :], defaults, strict=True)
+            found += [(int(line[0] or 0), place, text) for place, text in last]
+    return {name: [row[place] for row in found] for place, name in enumerate(("oid", "number", "text"))}
 
 
 _MODES = {"i": "", "o": "OUT ", "b": "INOUT ", "v": "VARIADIC ", "t": ""}
@@ -359,22 +421,16 @@ def _schemas(items: list[Item], surroundings: Surroundings) -> Columns:
 
 @content(internal.ROLE_NAMES, "session", roles)
 def _roles(items: list[Item], surroundings: Surroundings) -> Columns:
+    catalog, user = surroundings.catalog, surroundings.user
     found: list[Role] = [role for (role,) in items]
     return {
         "oid": [role.oid for role in found],
         "name": [role.name for role in found],
         "shown": [quote_identifier(role.name) for role in found],
         "held": [_owned(surroundings, role.oid) for role in found],
+        "member": [user is not None and privileges.is_member(catalog, user, role.oid) for role in found],
+        "admin": [user is not None and privileges.administers(catalog, user, role.oid) for role in found],
     }
-
-
-@content(internal.ROLE_NAMES, "session", shared_objects(Database))
-def _database_owner(items: list[Item], surroundings: Surroundings) -> Columns:
-    own = next((database for (database,) in items if database.oid == surroundings.catalog.database), None)
-    name = "pg_database_owner"
-    held = own is not None and _owned(surroundings, own.owner)
-    there = [numbering.DATABASE_OWNER] if own is not None else []
-    return {"oid": there, "name": name, "shown": name, "held": held}
 
 
 @content(internal.SEQUENCE_VALUES, "live")

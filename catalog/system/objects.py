@@ -15,7 +15,6 @@ from catalog.operator_classes import METHODS, default_class
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
-    FIRST_USER_OID,
     SEQUENCE_COLUMNS,
     Catalog,
     Column,
@@ -464,7 +463,9 @@ def _constraints(items: list[Item], surroundings: Surroundings) -> Columns:
         "coninhcount": [constraint.inherited for _, constraint in found],
         "conparentid": [constraint.parent or 0 for _, constraint in found],
         "connoinherit": [
-            constraint.no_inherit or (constraint.kind in "pufx" and table.partitioning is None)
+            constraint.no_inherit
+            or (constraint.parent is None and constraint.kind in "pux")
+            or (constraint.parent is None and constraint.kind == "f" and table.partitioning is None)
             for table, constraint in found
         ],
         "conexclop": [Array.of(c.operators) if c.operators else None for _, c in found],
@@ -536,7 +537,9 @@ def _drawn_from(catalog: Catalog, item: Table | View | SequenceObject) -> Item:
     return item, tuple(found)
 
 
-def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, int]]) -> list[_Dependency]:
+def _dependencies_of(
+    item: Table | View | SequenceObject, draws: Seq[tuple[int, int]], surroundings: Surroundings
+) -> list[_Dependency]:
     """(class, object, column, referenced class, object, column, type), as pg_depend has them."""
     relation, schema = numbering.PG_CLASS, numbering.PG_NAMESPACE
     if isinstance(item, SequenceObject):
@@ -547,8 +550,8 @@ def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, 
     found = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
     if isinstance(item, View) or item.query is not None:
         rule = (numbering.PG_REWRITE, numbering.rule(item.oid), 0)
-        found.append((*rule, relation, item.oid, 0, "i"))
-        found += [(*rule, relation, oid, 0, "n") for oid in item.depends_on if oid >= FIRST_USER_OID]
+        found += [(*rule, relation, item.oid, 0, kind) for kind in "in"]
+        found += [(*rule, *reference, "n") for reference in surroundings.references(item)]
         if isinstance(item, View) and item.extension:
             found.append((relation, item.oid, 0, numbering.PG_EXTENSION, item.extension, 0, "e"))
         return found
@@ -557,8 +560,11 @@ def _dependencies_of(item: Table | View | SequenceObject, draws: Seq[tuple[int, 
     for column in item.columns:
         if column.default is not None or column.generated is not None:
             default = (numbering.PG_ATTRDEF, numbering.default_number(item.oid, column.number), 0)
-            found.append((*default, relation, item.oid, column.number, "a"))
+            found.append((*default, relation, item.oid, column.number, "a" if column.generated is None else "i"))
             found += [(*default, relation, oid, 0, "n") for number, oid in draws if number == column.number]
+            if column.generated is not None:
+                read = surroundings.expression_references(column.generated, item)
+                found += [(*default, *reference, "n") for reference in read]
     for constraint in item.constraints:
         own = (numbering.PG_CONSTRAINT, constraint.oid, 0)
         if constraint.kind in "pux" and constraint.index is not None:
@@ -587,8 +593,10 @@ def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
 
 
 @content("pg_depend", "catalog", Items((Table, View, SequenceObject), _drawn_from))
-def _dependencies(items: list[Item], _: Surroundings) -> Columns:
-    return _dependency_columns([dependency for item, draws in items for dependency in _dependencies_of(item, draws)])
+def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
+    return _dependency_columns(
+        [found for item, draws in items for found in _dependencies_of(item, draws, surroundings)]
+    )
 
 
 def _dependency_columns(found: list[_Dependency]) -> Columns:

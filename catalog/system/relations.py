@@ -156,12 +156,12 @@ CONSTRAINT_TEXTS = _table(15007, "constraint_texts", oid=_O, plain=_T, pretty=_T
 INDEX_TEXTS = _table(15008, "index_texts", oid=_O, number=oids.INT4, plain=_T, pretty=_T)
 VIEW_TEXTS = _table(15009, "view_texts", oid=_O, plain=_T, pretty=_T)
 SCHEMA_NAMES = _table(15010, "schema_names", oid=_O, name=_T, shown=_T, owned=_B, other_temporary=_B)
-ROLE_NAMES = _table(15011, "role_names", oid=_O, name=_T, shown=_T, held=_B)
+ROLE_NAMES = _table(15011, "role_names", oid=_O, name=_T, shown=_T, held=_B, member=_B, admin=_B)
 OWNED_SEQUENCES = _table(15012, "owned_sequences", relation=_O, name=_T, shown=_T)
 DATABASE_SIZES = _table(15013, "database_sizes", oid=_O, name=_T, size=oids.INT8)
 SEQUENCE_VALUES = _table(15014, "sequence_values", oid=_O, last=oids.INT8)
 SETTINGS = _table(15015, "setting_values", name=_T, value=_T)
-ROLE_GROUPS = _table(15016, "role_groups", member=_O, role=_O)
+ROLE_GROUPS = _table(15016, "role_groups", member=_O, role=_O, inherited=_B)
 HELD = _table(15017, "held_privileges", oid=_O, number=oids.INT4, name=_T, held=_T)
 PARTITION_TEXTS = _table(15018, "partition_texts", oid=_O, key=_T, condition=_T)
 _8 = oids.INT8
@@ -169,9 +169,24 @@ RELATION_SIZES = _table(15019, "relation_sizes", oid=_O, own=_8, indexes=_8, tot
 TABLE_COUNTS = _table(15021, "table_counts", oid=_O, inserted=_8, updated=_8, deleted=_8, live=_8)
 COLLATION_NAMES = _table(15022, "collation_names", oid=_O, shown=_T, visible=_B, version=_T)
 TABLESPACE_SIZES = _table(15020, "tablespace_sizes", oid=_O, name=_T, size=_8)
+UPDATABLE = _table(15023, "updatable_views", oid=_O, number=oids.INT4, events=oids.INT4)
+ARGUMENT_DEFAULTS = _table(15024, "argument_defaults", oid=_O, number=oids.INT4, text=_T)
+IDENTITIES = _table(
+    15025,
+    "object_identities",
+    **{"class": _O},
+    oid=_O,
+    number=oids.INT4,
+    type=_T,
+    schema=_T,
+    name=_T,
+    identity=_T,
+    names=oids.TEXT_ARRAY,
+    arguments=oids.TEXT_ARRAY,
+)
 internal_tables = (
     RELATION_NAMES, RELATION_INPUT, TYPE_NAMES, TYPE_INPUT, FUNCTION_NAMES, OPERATOR_NAMES, CONSTRAINT_TEXTS,
     INDEX_TEXTS, VIEW_TEXTS, SCHEMA_NAMES, ROLE_NAMES, OWNED_SEQUENCES, DATABASE_SIZES, SEQUENCE_VALUES, SETTINGS,
     ROLE_GROUPS, HELD, PARTITION_TEXTS, RELATION_SIZES, TABLESPACE_SIZES, TABLE_COUNTS,
-    COLLATION_NAMES,
+    COLLATION_NAMES, UPDATABLE, ARGUMENT_DEFAULTS, IDENTITIES,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from catalog import types
 from catalog.functions.quoting import quote_identifier
@@ -76,7 +77,7 @@ def _functions(items: list[Item], surroundings: Surroundings) -> Columns:
         "proargdefaults": [_defaults(item) for item in found],
         "prosrc": [item.body for item in found],
         "proacl": [None if item.acl is None else Array.of(item.acl) for item in found],
-        "prosqlbody": [None if item.statements is None else sql_body(item) for item in found],
+        "prosqlbody": [None if item.statements is None else sql_body(item, item.statements) for item in found],
     }
 
 
@@ -98,18 +99,17 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_depend", "catalog", routines)
 def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
-    found = [(item.oid, numbering.PG_NAMESPACE, item.schema) for item, *_ in items]
+    found = [(item.oid, numbering.PG_NAMESPACE, item.schema, 0) for item, *_ in items]
     for item, *_ in items:
-        for oid in item.depends_on:
-            routine = isinstance(surroundings.catalog.get(oid), Routine)
-            found.append((item.oid, numbering.PG_PROC if routine else numbering.PG_CLASS, oid))
+        if item.statements is not None:
+            found += [(item.oid, *reference) for reference in surroundings.references(item)]
     return {
         "classid": [numbering.PG_PROC] * len(found),
-        "objid": [oid for oid, _, _ in found],
+        "objid": [row[0] for row in found],
         "objsubid": 0,
-        "refclassid": [kind for _, kind, _ in found],
-        "refobjid": [oid for _, _, oid in found],
-        "refobjsubid": 0,
+        "refclassid": [row[1] for row in found],
+        "refobjid": [row[2] for row in found],
+        "refobjsubid": [row[3] for row in found],
         "deptype": "n",
     }
 
@@ -129,6 +129,7 @@ def _names(items: list[Item], surroundings: Surroundings) -> Columns:
         shown.append(name if alone else full)
         signatures.append(f"{name if visible else full}({inputs})")
         seen.append(visible)
+    bodies = [None if item.statements is None else sql_body(item, surroundings.body(item)) for item, *_ in items]
     return {
         "oid": [item.oid for item, *_ in items],
         "shown": shown,
@@ -136,10 +137,23 @@ def _names(items: list[Item], surroundings: Surroundings) -> Columns:
         "arguments": [arguments_text(item, True) for item, *_ in items],
         "identity": [arguments_text(item, False) for item, *_ in items],
         "result": [result_text(surroundings.catalog, item) for item, *_ in items],
-        "definition": [definition(surroundings.catalog, item) for item, *_ in items],
+        "definition": [
+            definition(surroundings.catalog, item, body) for (item, *_), body in zip(items, bodies, strict=True)
+        ],
         "visible": seen,
-        "body": [None if item.statements is None else sql_body(item) for item, *_ in items],
+        "body": bodies,
     }
+
+
+@content(internal.ARGUMENT_DEFAULTS, "catalog", routines)
+def _argument_defaults(items: list[Item], _: Surroundings) -> Columns:
+    found = [
+        (item.oid, number, argument.default)
+        for item, *_ in items
+        for number, argument in enumerate(item.arguments, 1)
+        if argument.default is not None
+    ]
+    return {name: [row[place] for row in found] for place, name in enumerate(("oid", "number", "text"))}
 
 
 def arguments_text(item: Routine, with_defaults: bool) -> str:
@@ -173,25 +187,34 @@ def result_text(catalog: Catalog, item: Routine) -> str | None:
     return ("SETOF " if item.returns_set else "") + named
 
 
-_PARAMETERS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
+_PARTS_OF_BODIES = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)|\n""")
+_READS = re.compile(r"^ +FROM ", re.MULTILINE)
 
 
-def sql_body(item: Routine) -> str:
-    """pg_get_function_sqlbody: RETURN of one expression, or BEGIN ATOMIC ... END; arguments by their names."""
+def sql_body(item: Routine, statements: Sequence[str]) -> str:
+    """pg_get_function_sqlbody: RETURN of one expression, or BEGIN ATOMIC ... END; arguments by their names, which are
+    the function's where the query has other names beside them."""
     labels = [quote_identifier(argument.name) for argument in item.inputs]
 
-    def named(found: re.Match[str]) -> str:
-        label = labels[int(found[1]) - 1] if found[1] else ""
-        return label or found[0]
+    def shown(text: str) -> str:
+        prefix = f"{quote_identifier(item.name)}." if _READS.search(text) else ""
 
-    texts = [_PARAMETERS.sub(named, text.removesuffix(' AS "?column?"')) for text in item.statements or ()]
+        def part(found: re.Match[str]) -> str:
+            if found[0] == "\n":
+                return "\n" if item.is_expression else "\n "
+            label = labels[int(found[1]) - 1] if found[1] else ""
+            return prefix + label if label else found[0]
+
+        return _PARTS_OF_BODIES.sub(part, text.replace(' AS "?column?"', ""))
+
+    texts = [shown(text) for text in statements]
     if item.is_expression:
         return f"RETURN {texts[0].strip().removeprefix('SELECT').strip()}"
     return "BEGIN ATOMIC\n" + "".join(f" {text.lstrip()};\n" for text in texts) + "END"
 
 
-def definition(catalog: Catalog, item: Routine) -> str:
-    """pg_get_functiondef."""
+def definition(catalog: Catalog, item: Routine, body: str | None) -> str:
+    """pg_get_functiondef. `body`: one in SQL's own form."""
     word = "FUNCTION" if item.kind == "f" else "PROCEDURE"
     name = f"{quote_identifier(catalog.schema_name(item.schema))}.{quote_identifier(item.name)}"
     lines = [f"CREATE OR REPLACE {word} {name}({arguments_text(item, True)})"]
@@ -211,8 +234,8 @@ def definition(catalog: Catalog, item: Routine) -> str:
     shown = " ".join(option for option in options if option)
     if shown:
         lines.append(f" {shown}")
-    if item.statements is not None:
-        lines.append(sql_body(item))
+    if body is not None:
+        lines.append(body)
     else:
         tag = "function" if item.kind == "f" else "procedure"
         while f"${tag}$" in item.body:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from catalog.schema import BOOTSTRAP_ROLE_OID, DEFAULT_TABLESPACE_OID, Catalog, Database, Role, Schema, Tablespace
+from catalog.privileges import owner_of, roles_of
+from catalog.schema import (
+    BOOTSTRAP_ROLE_OID,
+    DEFAULT_TABLESPACE_OID,
+    Catalog,
+    Database,
+    Parameter,
+    Role,
+    Schema,
+    Tablespace,
+)
 from catalog.system import numbering
 from catalog.system.content import Columns, Item, Items, Surroundings, content, shared_objects
 from catalog.system.relations import ROLE_GROUPS
@@ -20,7 +30,7 @@ _PUBLIC_ACL = Array.of(("pg_database_owner=UC/pg_database_owner", "=U/pg_databas
 
 def is_untouched_public(schema: Schema) -> bool:
     """Whether it is public as a database starts with it: its owner is the database's."""
-    return schema.name == "public" and schema.owner == BOOTSTRAP_ROLE_OID
+    return schema.owner != owner_of(schema)
 
 
 @content("pg_namespace", "catalog", schemas)
@@ -29,7 +39,7 @@ def _schemas(items: list[Item], _: Surroundings) -> Columns:
     return {
         "oid": [schema.oid for schema in found],
         "nspname": [schema.name for schema in found],
-        "nspowner": [numbering.DATABASE_OWNER if is_untouched_public(schema) else schema.owner for schema in found],
+        "nspowner": [owner_of(schema) for schema in found],
         "nspacl": [
             Array.of(schema.acl) if schema.acl is not None else _PUBLIC_ACL if is_untouched_public(schema) else None
             for schema in found
@@ -62,8 +72,8 @@ def _databases(items: list[Item], _: Surroundings) -> Columns:
         "datconnlimit": [database.connection_limit for database in found],
         "dattablespace": DEFAULT_TABLESPACE_OID,
         "datacl": [None if database.acl is None else Array.of(database.acl) for database in found],
-        "datcollate": "C",
-        "datctype": "C.UTF-8",
+        "datcollate": [database.collate for database in found],
+        "datctype": [database.ctype for database in found],
     }
 
 
@@ -102,30 +112,14 @@ def _shared_comments(items: list[Item], kind: int) -> Columns:
     }
 
 
-def groups_of(catalog: Catalog, role: Role) -> set[int]:
-    """The roles that a role is a member of, directly or through others, itself included."""
-    found: set[int] = set()
-    pending = [role.oid]
-    while pending:
-        oid = pending.pop()
-        item = catalog.objects.get(oid)
-        if oid not in found and isinstance(item, Role):
-            found.add(oid)
-            pending.extend(item.member_of)
-    return found
+def _with_groups(catalog: Catalog, role: Role) -> Item:
+    return role, tuple(roles_of(catalog, role, inherited=False)), roles_of(catalog, role)
 
 
-def acts_as(catalog: Catalog, role: Role | None, owner: int) -> bool:
-    """Whether the role may do what `owner` may: it is a superuser, the owner, or a member of it."""
-    if role is None:
-        return False
-    return role.superuser or role.oid == owner or (bool(role.member_of) and owner in groups_of(catalog, role))
-
-
-@content(ROLE_GROUPS, "catalog", Items((Role,), lambda catalog, role: (role, tuple(groups_of(catalog, role)))))
+@content(ROLE_GROUPS, "catalog", Items((Role,), _with_groups))
 def _groups(items: list[Item], _: Surroundings) -> Columns:
-    found = [(role.oid, group) for role, groups in items for group in groups]
-    return {"member": [member for member, _ in found], "role": [group for _, group in found]}
+    found = [(role.oid, group, group in inherited) for role, groups, inherited in items for group in groups]
+    return {name: [row[place] for row in found] for place, name in enumerate(("member", "role", "inherited"))}
 
 
 @content("pg_authid", "catalog", roles)
@@ -146,11 +140,6 @@ def _roles(items: list[Item], _: Surroundings) -> Columns:
         "rolpassword": [None if role.password is None else "********" for role in found],
         "rolvaliduntil": [role.valid_until for role in found],
     }
-
-
-@content("pg_authid", "fixed")
-def _predefined_roles(_: list[Item], __: Surroundings) -> Columns:
-    return {"oid": [numbering.DATABASE_OWNER], "rolname": "pg_database_owner", "rolinherit": True, "rolconnlimit": -1}
 
 
 @content("pg_auth_members", "catalog", roles)
@@ -192,4 +181,14 @@ def _tablespaces(items: list[Item], _: Surroundings) -> Columns:
             Array.of(tuple(f"{name}={value}" for name, value in item.options)) if item.options else None
             for item in found
         ],
+    }
+
+
+@content("pg_parameter_acl", "catalog", shared_objects(Parameter))
+def _parameters(items: list[Item], _: Surroundings) -> Columns:
+    found: list[Parameter] = [item for (item,) in items]
+    return {
+        "oid": [item.oid for item in found],
+        "parname": [item.name for item in found],
+        "paracl": [None if item.acl is None else Array.of(item.acl) for item in found],
     }

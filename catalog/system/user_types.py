@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalog.functions.quoting import quote_identifier
+from catalog.privileges import acts_as
 from catalog.schema import Composite, Constraint, Domain, Enum, UserType
 from catalog.system import numbering
 from catalog.system import relations as internal
@@ -13,7 +14,7 @@ from catalog.system.objects import attributes
 from catalog.types.enum import GAP
 from catalog.types.rows import TypeRow
 from catalog.types.user import UserEntry
-from catalog.usertypes import entries_of
+from catalog.usertypes import array_name, entries_of
 
 enums = objects_of(Enum)
 domains = objects_of(Domain)
@@ -174,7 +175,7 @@ def _composite_names(items: list[Item], surroundings: Surroundings) -> Columns:
             for (item,) in items
         ],
         "visible": [_visible(surroundings, item) for (item,) in items],
-        "owned": [user is not None and (user.superuser or item.owner == user.oid) for (item,) in items],
+        "owned": [acts_as(surroundings.catalog, user, item.owner) for (item,) in items],
         "comment": None,
     }
 
@@ -198,7 +199,10 @@ def _read_names(items: list[Item], surroundings: Surroundings) -> Columns:
         spellings = [_full(surroundings, item)]
         if _visible(surroundings, item):
             spellings.append(quote_identifier(item.name))
+            names.setdefault(quote_identifier(array_name(item.name)), item.array_oid)
         for spelling in spellings:
             names[spelling] = item.oid
             names[f"{spelling}[]"] = item.array_oid
+        schema = quote_identifier(surroundings.catalog.schema_name(item.schema))
+        names.setdefault(f"{schema}.{quote_identifier(array_name(item.name))}", item.array_oid)
     return {"name": list(names), "oid": list(names.values())}

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from catalog.errors import SqlError
+from catalog.remembering import remembering
 from catalog.text_search.configurations import dictionary_for, lexize
 from catalog.text_search.matching import matches
 from catalog.text_search.parser import NUMBERS, tokens
@@ -57,7 +57,7 @@ _TEXTS = {"startsel": "start", "stopsel": "stop", "fragmentdelimiter": "delimite
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
 
 
-@lru_cache(64)
+@remembering(64)
 def options_of(text: str) -> Options:
     """The options of a text such as 'MaxWords=20, StartSel=<i>'. Raises 22023, 22P02, 42601."""
     given: dict[str, object] = {}

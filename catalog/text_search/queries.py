@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from catalog.errors import SqlError
+from catalog.remembering import remembering
 from catalog.text_search.configurations import lexemes
 from catalog.text_search.words import WEIGHTS, WordReader, quoted
 
@@ -191,7 +191,7 @@ def parse_query(text: str) -> str:
     return printed(_Reader(text, Operand).read())
 
 
-@lru_cache(maxsize=512)
+@remembering(512)
 def query_of(text: str) -> Query | None:
     """The query of a printed text, None for the empty one."""
     return _Reader(text, Operand).read()

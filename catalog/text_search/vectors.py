@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from catalog.errors import SqlError
+from catalog.remembering import remembering
 from catalog.text_search.words import LAST_POSITION, MOST_POSITIONS, WEIGHTS, Position, WordReader, quoted
 
 Vector = dict[str, tuple[Position, ...]]  # in the order of the lexemes' bytes
@@ -48,7 +48,7 @@ def parse_vector(text: str) -> str:
     return printed(made(found))
 
 
-@lru_cache(maxsize=512)
+@remembering(512)
 def vector_of(text: str) -> Vector:
     """The vector of a printed text. It is shared: not to be changed."""
     reader = WordReader(text)

@@ -13,10 +13,11 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, SqlType, Storage, StoredArray
 from catalog.types.texts import WHITESPACE
 
 MAX_DIMENSIONS = 6
+MANY = 10_000  # elements, of which what is stored takes ten milliseconds
 MAX_ELEMENTS = 134217727  # PostgreSQL's MaxArraySize
 _QUOTED = re.compile(r'[\s"\\{},]', re.ASCII)
 _PLAIN = re.compile(r'[ \t\n\v\f\r]*\{([^"\\{}]*)\}[ \t\n\v\f\r]*\Z')
@@ -236,9 +237,21 @@ class ArrayType(SqlType):
             if not elements:
                 return EMPTY_ARRAY
             values = tuple([None if element is None else decode_element(element) for element in elements])
-            return Array(values, dimensions, lower_bounds)
+            return self._read(values, dimensions, lower_bounds)
 
         return decode
+
+    def _read(self, values: tuple[object, ...], dimensions: tuple[int, ...], lower_bounds: tuple[int, ...]) -> Array:
+        """An array that has been read; with what is stored of it where it is long and this is a thread."""
+        if len(values) < MANY:
+            return Array(values, dimensions, lower_bounds)
+        from catalog import patience  # it knows meters of memory, and these know types
+
+        if not patience.beside_watched():
+            return Array(values, dimensions, lower_bounds)
+        made = StoredArray(values, dimensions, lower_bounds)
+        made.stored, made.stored_as = self.binary_encoder()(made), self.element.oid
+        return made
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         encode_element = self.element.text_encoder(settings)
@@ -280,7 +293,7 @@ class ArrayType(SqlType):
                 raise SqlError("08P01", "insufficient data left in message") from None
             if position != len(data):
                 raise SqlError("22P03", "incorrect binary data format")
-            return Array(tuple(values), dimensions, lower_bounds) if values else EMPTY_ARRAY
+            return self._read(tuple(values), dimensions, lower_bounds) if values else EMPTY_ARRAY
 
         return decode
 
@@ -289,6 +302,8 @@ class ArrayType(SqlType):
         element_oid, pack_length = self.element.oid, _LENGTH.pack
 
         def encode(value: Any) -> bytes:
+            if value.__class__ is StoredArray and value.stored_as == element_oid:
+                return value.stored
             elements, dimensions, lower_bounds = value
             parts = [_HEADER.pack(len(dimensions), None in elements, element_oid)]
             parts += [_PAIR.pack(*pair) for pair in zip(dimensions, lower_bounds, strict=True)]

@@ -56,6 +56,14 @@ class Array(NamedTuple):
 EMPTY_ARRAY = Array((), (), ())
 
 
+class StoredArray(Array):
+    """An array of many elements that a thread has read, with its binary form: who stores it need not make that, which
+    takes a second for a million elements. `stored_as`: the element type of that form."""
+
+    stored: bytes = b""
+    stored_as: int = 0
+
+
 class Integers(Sequence[object]):
     """The elements of an array of many integers, in a NumPy column. They become objects where somebody looks at them:
     100,000 take some milliseconds, and as long again when they go."""

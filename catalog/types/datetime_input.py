@@ -700,6 +700,8 @@ class _Decoder:
         dated = self.known & FULL_DATE
         if self.named_zone is not None and self.named_zone.fixed is None and dated != FULL_DATE:
             raise BadFormatError
+        if dated not in (0, FULL_DATE) and not self.known & TZ:  # the session's zone may depend on the date
+            raise BadFormatError
         if not dated:
             today = to_local(transaction_time(self.settings), self.zone) // USECS_PER_DAY
             moment.year, moment.month, moment.day = civil_from_days(today)

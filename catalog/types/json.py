@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
-from catalog.types.json_text import Number, Pairs, check_json, decode_json
+from catalog.types.json_beside import goes_beside, read_beside
+from catalog.types.json_text import Number, Pairs, check_json, decode_json, decoded, decoder
 from catalog.types.numeric import encode_key, format_numeric, parse_numeric
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8, null_byte, text_key
@@ -56,8 +58,43 @@ def _key_order(key: str) -> tuple[int, bytes]:
 
 def parse_jsonb(text: str) -> str:
     """The canonical text. Raises 22P02, 22P05, 22003, 54001."""
+    if goes_beside(text):
+        return read_beside(text, "jsonb")
     try:
         return render_jsonb(decode_json(text))
+    except RecursionError:
+        raise SqlError("54001", "stack depth limit exceeded") from None
+
+
+class _Shown(str):
+    """JSON in its canonical form, where a str is a string."""
+
+    __slots__ = ()
+
+
+@lru_cache(maxsize=1 << 16)
+def _shown_number(text: str) -> _Shown:
+    return _Shown(format_numeric(parse_numeric(text)))
+
+
+def _shown_object(pairs: list[tuple[str, object]]) -> _Shown:
+    members = sorted(dict(pairs).items(), key=lambda member: _key_order(member[0]))
+    return _Shown("{" + ", ".join([f"{encode_basestring(key)}: {_show(value)}" for key, value in members]) + "}")
+
+
+def _show(node: object) -> str:
+    if isinstance(node, list):
+        return "[" + ", ".join([_show(item) for item in node]) + "]"
+    return node if isinstance(node, _Shown) else render_jsonb(node)
+
+
+_SHOWER = decoder(_shown_number, _shown_object)
+
+
+def canonical(text: str) -> str:
+    """parse_jsonb for long texts: an object is text again as soon as it has been read, which is all that it takes."""
+    try:
+        return _show(decoded(text, _SHOWER))
     except RecursionError:
         raise SqlError("54001", "stack depth limit exceeded") from None
 
@@ -65,7 +102,10 @@ def parse_jsonb(text: str) -> str:
 def _parse_json(text: str) -> object:
     if "\0" in text:
         raise null_byte()
-    check_json(text)
+    if goes_beside(text):
+        read_beside(text, "check")
+    else:
+        check_json(text)
     return text
 
 

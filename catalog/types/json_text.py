@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import NoReturn
 
 from catalog.errors import SqlError
@@ -31,10 +32,18 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(text)  # NaN and Infinity, which Python would take
 
 
-_CHECKER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse_constant)
-_DECODER = json.JSONDecoder(
-    parse_float=Number, parse_int=Number, parse_constant=_refuse_constant, object_pairs_hook=Pairs
-)
+def _nothing(_: object) -> None:
+    """What is only checked takes no memory."""
+
+
+def decoder(number: Callable[[str], object], pairs: Callable[[list[tuple[str, object]]], object]) -> json.JSONDecoder:
+    """One for `decoded` that makes something else of numbers and of objects."""
+    return json.JSONDecoder(
+        parse_float=number, parse_int=number, parse_constant=_refuse_constant, object_pairs_hook=pairs
+    )
+
+
+_CHECKER, _DECODER = decoder(_nothing, _nothing), decoder(Number, Pairs)
 
 
 def check_json(text: str) -> None:
@@ -50,10 +59,15 @@ def check_json(text: str) -> None:
 
 def decode_json(text: str) -> object:
     """None, bool, `Number`, str, list or `Pairs`. Raises as `check_json`, and 22P05 for \\u0000."""
+    return decoded(text, _DECODER)
+
+
+def decoded(text: str, using: json.JSONDecoder) -> object:
+    """What a decoder makes of a text. Raises as decode_json."""
     try:
         if "\\u" in text:
             _Lexer(text, unescape=True).check()
-        return _DECODER.decode(text)
+        return using.decode(text)
     except ValueError:
         _Lexer(text, unescape=True).check()
         raise
@@ -92,10 +106,10 @@ class _Lexer:
         raise SqlError(sqlstate, message, detail=detail, context=self._context())
 
     def _context(self) -> str:
-        start = self.line_start
+        start = max(self.line_start, self.end - _CONTEXT_BYTES)  # so many characters are too many in any case
         while len(self.text[start : self.end].encode(errors="surrogatepass")) >= _CONTEXT_BYTES:
             start += 1
-        if len(self.text[self.line_start : start].encode()) <= 3:
+        if start - self.line_start <= 3 and len(self.text[self.line_start : start].encode()) <= 3:
             start = self.line_start
         before = "..." if start > self.line_start else ""
         following = self.text[self.end : self.end + 1]

@@ -30,7 +30,7 @@ _TYPES = {
     oids.DATE: DATE, oids.TIME: TIME, oids.TIMETZ: TIMETZ, oids.TIMESTAMP: TIMESTAMP, oids.TIMESTAMPTZ: TIMESTAMPTZ,
 }  # fmt: skip
 _FORM = re.compile(
-    r"(?P<date>\d{4}-\d{1,2}-\d{1,2})?(?P<gap>[ T])?(?P<time>\d{1,2}:\d{1,2}:\d{1,2})?"
+    r"(?P<date>\d{1,7}-\d{1,2}-\d{1,2})?(?P<gap>[ T])?(?P<time>\d{1,2}:\d{1,2}:\d{1,2})?"
     r"(?P<zone> ?[+-]\d{1,2}(?::\d{1,2})?)?\Z",
     re.ASCII,
 )
@@ -47,7 +47,7 @@ class Moment:
 
 
 def read_moment(text: str) -> Moment | None:
-    """None for a text of none of the formats. Raises 22008 for fields out of range."""
+    """None for a text of none of the formats."""
     found = _FORM.match(text)
     if (
         found is None
@@ -65,11 +65,16 @@ def read_moment(text: str) -> Moment | None:
     else:
         oid = oids.TIMETZ if zoned else oids.TIME
     zone = _zone_of(found["zone"]) if zoned else 0
-    plain = " ".join(part for part in (found["date"], found["time"], _zone_text(zone) if zoned else None) if part)
+    date, era = found["date"], None
+    if date:
+        year, _, day = date.partition("-")
+        era = None if int(year) else "BC"
+        date = f"{int(year) or 1:04}-{day}"
+    plain = " ".join(part for part in (date, found["time"], _zone_text(zone) if zoned else None, era) if part)
     try:
         return Moment(oid, _TYPES[oid].text_decoder()(plain), zone)
-    except SqlError as error:
-        raise SqlError(error.sqlstate, error.message.replace(plain, text)) from None
+    except SqlError:  # a field out of range is none of the formats
+        return None
 
 
 def _zone_of(text: str) -> int:
@@ -89,10 +94,11 @@ def show_moment(moment: Moment) -> str:
     """As JSON shows dates and times: ISO 8601, a zone as it was written."""
     if moment.oid == oids.TIMESTAMPTZ:
         local = TIMESTAMP.text_encoder()(moment.value - moment.zone * 1_000_000).decode()
-        return local.replace(" ", "T") + _zone_text(moment.zone)
+        return local.replace(" ", "T", 1) + _zone_text(moment.zone)
     if moment.oid == oids.TIMETZ:
         return TIME.text_encoder()(moment.value[0]).decode() + _zone_text(moment.zone)
-    return _TYPES[moment.oid].text_encoder()(moment.value).decode().replace(" ", "T")
+    shown = _TYPES[moment.oid].text_encoder()(moment.value).decode()
+    return shown if moment.oid == oids.DATE else shown.replace(" ", "T", 1)
 
 
 _DATED = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)

@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import NoReturn
 
 from catalog.errors import SqlError, not_supported
+from catalog.remembering import remembering
 from catalog.types.numeric import format_numeric, parse_numeric
 
 LAST_LEVEL = -1  # of **{last}
@@ -494,7 +494,7 @@ def _check_places(item: Item | None, in_filter: bool, in_subscript: bool) -> Non
         item = item.next
 
 
-@lru_cache(1024)
+@remembering(1024)
 def parse_jsonpath(text: str) -> JsonPath:
     """Raises 22P02 for nothing at all, 42601 with the place where the text goes wrong."""
     if not text.strip(" \t\n\r\f"):

@@ -104,6 +104,27 @@ class UnsignedInteger(SqlType):
         return "BIGINT" if self.length == 4 else "UBIGINT"
 
 
+_MOST_DIGITS = 23  # one more than the largest number has in base 8
+
+
+def bits_kept(source: int, target: int) -> Callable[[int], int] | None:
+    """What a binary-coercible cast makes of a number: int4 is signed, and an OID is not. None: the same number."""
+    if source == oids.INT4 and target in _OF_FOUR_BYTES:
+        return _as_unsigned
+    return _as_signed if target == oids.INT4 and source in _OF_FOUR_BYTES else None
+
+
+def _as_unsigned(value: int) -> int:
+    return value & 0xFFFFFFFF
+
+
+def _as_signed(value: int) -> int:
+    return value - (1 << 32) if value > 0x7FFFFFFF else value
+
+
+_OF_FOUR_BYTES = frozenset((oids.OID, oids.REGCONFIG, oids.REGDICTIONARY, *(item[0] for item in _REG_TYPES)))
+
+
 def _parse_c_number(text: str, bits: int) -> int:
     """strtoul() with base 0, as the transaction id types use it: no error for what is no number."""
     match = _XID.match(text)
@@ -111,7 +132,8 @@ def _parse_c_number(text: str, bits: int) -> int:
         return 0
     digits = match[2]
     base = 16 if digits[:2].lower() == "0x" else 8 if digits[0] == "0" else 10
-    value = min(int(digits, base), (1 << 64) - 1)
+    significant = digits.lower().removeprefix("0x").lstrip("0")[:_MOST_DIGITS] or "0"
+    value = min(int(significant, base), (1 << 64) - 1)
     return (-value if match[1] == "-" else value) & ((1 << bits) - 1)
 
 

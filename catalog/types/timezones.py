@@ -19,10 +19,11 @@ import struct
 import zoneinfo
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 
 from catalog.errors import SqlError
+from catalog.remembering import remembering
 
 _DAY = 86400
 _UNIX_TO_CIVIL = 719468  # days from 0000-03-01 to 1970-01-01
@@ -307,7 +308,7 @@ _SHORT_POSIX = re.compile(r"[A-Za-z]{0,2}([+-]?)(\d{1,3})(?::(\d{1,2}))?(?::(\d{
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*\Z")
 
 
-@lru_cache(maxsize=2048)
+@remembering(2048)
 def zone_or_none(name: str) -> Zone | None:
     """The zone of an IANA name (in any case) or of a POSIX string; None if it is neither."""
     if name == "UTC":

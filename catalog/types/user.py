@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from catalog.types.base import SqlType
+from catalog.types.base import SqlType, TypeRef
 from catalog.types.rows import TypeRow
 
 FIRST_USER_OID = 16384
@@ -71,10 +71,29 @@ def entry_of(oid: int) -> UserEntry | None:
     return found if found is not None else _known.get(oid)
 
 
+def sent_oid(type_: TypeRef) -> int:
+    """The type of a column as clients are told of it: of a domain the base type, of an array of a domain that array's
+    own, of a table's row its row type."""
+    return base_domain(type_.domain) or type_.oid if type_.domain else type_.oid
+
+
+def base_domain(domain: int) -> int:
+    """`TypeRef.domain` of the base type of a domain: 0, or that of an array of another domain. What is no domain (an
+    array of one, a table's row) is its own base type."""
+    entry = entry_of(domain)
+    while entry is not None and entry.row.kind == "d":
+        domain = entry.row.base
+        entry = entry_of(domain)
+    return domain if entry is not None or domain >= FIRST_USER_OID else 0
+
+
 def shown_name(entry: UserEntry) -> str:
-    """Its name as format_type prints it: with its schema where the search path does not lead there."""
-    if entry.schema in _current.get().path:
-        return entry.shown
+    """Its name as format_type prints it: with its schema where the search path does not lead there, or leads to the
+    built-in type of that name first."""
+    from catalog import types  # which needs this module
     from catalog.functions.quoting import quote_identifier  # which needs the types
+
+    if entry.schema in _current.get().path and entry.row.name not in types.pg_type_by_name:
+        return entry.shown
 
     return f"{quote_identifier(entry.schema)}.{entry.shown}"

@@ -29,6 +29,7 @@ from engine.execute.exclusions import Exclusion, Members
 from engine.execute.writer import IndexWriter, TableWriter, constraint_error
 from engine.sql import tree
 from engine.sql.analyze.collations import collate_expression
+from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_text, runnable_rules
 from engine.sql.analyze.walk import expressions_in
 from engine.storage.columns import Column
@@ -136,7 +137,7 @@ class _Rewrite:
         session, new = self.session, self.new
         newest = await NewestRows.of(self.transaction, self.old.storage_id)
         error = _not_unique(self.encoder.writer)
-        bulk = await BulkInsert.open(self.transaction, self.encoder, error)
+        bulk = await BulkInsert.open(self.transaction, self.encoder, error, alone=True)
         self.thread.at_end(bulk.discard)
         self.thread.at_end(newest.close)
         batches = newest.batches()
@@ -343,7 +344,7 @@ def _check_finder(session: Session, job: ValidateConstraint) -> Look:
     if job.of_domain or job.violated:
         assert job.constraint.check is not None
         bound = bind_text(job.constraint.check, session.environment, table, _BOOL, "check constraints")
-        condition = collate_expression(bound, session.catalog, table)
+        condition = collate_expression(expanded_expression(bound, session.environment), session.catalog, table)
     else:
         condition = next(check for known, check in runnable_rules(table, session.environment).checks if known == name)
     used = {item.column for item, _ in expressions_in(condition) if isinstance(item, tree.Var)}

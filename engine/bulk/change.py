@@ -4,8 +4,9 @@ Every storage id that is concerned (the table's, each index's) gets up to three 
 keys that come, and values under keys that stay. A key that one row leaves and another takes is in the first and the
 second, so it stays with its new value, whichever batch had which.
 
-Uniqueness is that of the state after the statement: a key that comes must come once, and if it exists it must be among
-those that go away. Both show when all rows are known, in `finish`.
+Uniqueness is that of rows that change in the order of their keys: a key that comes must come once, and if it exists it
+must be among those that go away, which shows when all rows are known, in `finish`; and the row that has it must come
+before the one that takes it.
 
 A key that the transaction has written singly is changed singly (engine/storage/edits.py has the order).
 """
@@ -25,12 +26,14 @@ from engine.bulk.insert import own_keys
 from engine.bulk.rows import RowSet
 from engine.execute.writer import IndexWriter
 from engine.execute.written import Written
-from engine.storage.columns import Column, Numbers
-from engine.storage.keys import storage_prefix
+from engine.storage.columns import Column, Numbers, binary_array
+from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
+    from engine.bulk.thread import BulkThread
+    from engine.session.session import Session
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
 
@@ -77,6 +80,23 @@ class KeySpace:
                 self._come.add(keys, values)
         except DuplicateKey as duplicate:
             raise KeyTaken(_value_of(keys, values, duplicate.key)) from None
+
+    def refuse_existing(self, keys: Column, values: Column) -> None:
+        """Raises KeyTaken if one of the keys exists, though it may be going away."""
+        if self._newest is None or not len(keys):
+            return
+        taken = self._newest.existing(keys)
+        if taken.any():
+            raise KeyTaken(values[int(np.argmax(taken))].as_py())
+
+    def refuse_later(self, entries: Column, own: Column, values: Column) -> None:
+        """Raises KeyTaken if one of the entries exists and is that of a row further on than the `own` one, whose turn
+        to change has not come."""
+        if self._newest is None or not len(entries):
+            return
+        later = pc.fill_null(pc.greater(self._newest.values(entries), own), False)
+        if pc.any(later).as_py():
+            raise KeyTaken(values[pc.index(later, True).as_py()].as_py())
 
     def replace(self, keys: Column, values: Column) -> None:
         """New values under keys that stay where they are."""
@@ -213,6 +233,9 @@ class BulkChange:
             if self._moves:
                 moved = pc.not_equal(keys, new_keys)
                 stays = pc.invert(moved)
+                # Rows change in the order of their keys: a key further on is still there when a row moves to it.
+                onward = pc.greater(new_keys, keys)
+                self._table.refuse_existing(new_keys.filter(onward), values.filter(onward))
                 self._table.remove(keys.filter(moved))
                 self._table.bring(new_keys.filter(moved), values.filter(moved))
                 self._table.replace(keys.filter(stays), values.filter(stays))
@@ -231,8 +254,12 @@ class BulkChange:
         if old_places is None and new_places is None:
             changed = pc.or_(pc.not_equal(before, after), pc.not_equal(old_values, new_values))
             before, after, new_values = before.filter(changed), after.filter(changed), new_values.filter(changed)
+            own = old_values.filter(changed)
+        else:
+            own = binary_array([key[PREFIX_BYTES:] for key in _taken(keys, new_places).to_pylist()])
         space.remove(before)
         try:
+            space.refuse_later(after, own, new_values)
             space.bring(after, new_values)
         except KeyTaken as taken:
             row = new.row(_position(new_keys, taken.value))
@@ -266,6 +293,9 @@ class BulkChange:
     def _duplicate(self, index: IndexWriter | None, row: bytes) -> SqlError:
         return self.encoder.writer.duplicate(index, self.encoder.codec.decode(row))
 
+    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None:
+        """Nothing: the table is locked."""
+
     @property
     def table_runs(self) -> list[tuple[Table, list[BulkRun]]]:
         """The runs of the table itself, after `finish`."""
@@ -283,6 +313,10 @@ class BulkChange:
         if not self._closed:
             for space in (self._table, *self._indexes.values()):
                 space.discard()
+
+
+def _taken(keys: Column, places: Column | None) -> Column:
+    return keys if places is None else keys.take(places)
 
 
 def _position(keys: Column, place: bytes) -> int:

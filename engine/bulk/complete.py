@@ -31,6 +31,7 @@ from engine.execute.writer import TableWriter
 from engine.sql import tree
 from engine.sql.analyze.walk import expressions_in
 from engine.storage.columns import Column, Numbers, from_values
+from engine.txn.locks import ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -152,6 +153,8 @@ class RowCompleter:
         drawn: dict[int, list[object]] = {}
         session = self._session
         for column, sequence in self._sequences:
+            if session.transaction is not None:
+                await session.lock_table(session.transaction, sequence.oid, ROW_EXCLUSIVE)
             values = session.node.sequences.next_values(sequence, count)
             _within(self.table.column_by_number(column).type.oid, values)
             session.sequence_values[sequence.oid] = values[-1]

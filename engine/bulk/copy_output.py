@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from engine.session.prepared import Prepared
 
 _LENGTH = struct.Struct(">i")
-_ESCAPED = {0x5C: b"\\\\", 8: b"\\b", 12: b"\\f", 10: b"\\n", 13: b"\\r", 9: b"\\t", 11: b"\\v"}
+_ESCAPED = {  # the backslash first: the others bring some
+    b"\\": b"\\\\", b"\b": b"\\b", b"\f": b"\\f", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t", b"\v": b"\\v",
+}  # fmt: skip
 
 
 def copy_data(line: bytes) -> bytes:
@@ -54,10 +56,10 @@ def data_rows_to_lines(data: bytes, prepared: Prepared, options: CopyOptions) ->
 def _field(value: bytes, options: CopyOptions, force: bool, alone: bool) -> bytes:
     if options.csv:
         return _csv_field(value, options, force, alone)
-    delimiter = ord(options.delimiter)
-    if not any(byte in _ESCAPED or byte == delimiter for byte in value):
-        return value
-    return b"".join(_ESCAPED.get(byte) or (b"\\" if byte == delimiter else b"") + bytes((byte,)) for byte in value)
+    for character, shown in _ESCAPED.items():
+        value = value.replace(character, shown)
+    delimiter = options.delimiter.encode()  # no letter of an escape: COPY takes none of them
+    return value if delimiter in _ESCAPED else value.replace(delimiter, b"\\" + delimiter)
 
 
 def _csv_field(value: bytes, options: CopyOptions, force: bool, alone: bool) -> bytes:

@@ -26,11 +26,6 @@ class TableEncoder:
         self.key_types = [table.column_by_number(number).type for number in table.key_columns]
         self.indexes = self.writer.indexes
 
-    @property
-    def has_unique_keys(self) -> bool:
-        """Whether two rows can be in each other's way."""
-        return bool(self.table.key_columns) or any(index.unique for index in self.indexes)
-
     def keys(self, rows: RowSet, first_number: int = 0) -> Column:
         """The rows' keys; without a primary key they are numbered from `first_number`."""
         if not self.table.key_columns:

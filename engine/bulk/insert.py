@@ -6,14 +6,17 @@ while their index entries, which come in any order, are sorted when the run is f
     within a batch                sorting the keys shows it
     against what exists           NewestRows.existing, before anything is written
     against an earlier batch      finishing the run shows it
+    against others meanwhile      `claim`, when all rows are there (engine/bulk/claims.py)
 
-`add` and `finish` run in the statement's thread; `merge_into` hands the result to the transaction on the engine's.
+`add` and `finish` run in the statement's thread; `claim` and `merge_into` on the engine's, which hand the result to the
+transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +24,7 @@ import pyarrow.compute as pc
 
 from catalog.errors import SqlError
 from catalog.schema import Table
+from engine.bulk.claims import Claim, Watch, claim_keys, take
 from engine.bulk.encode import TableEncoder
 from engine.bulk.rows import RowSet
 from engine.execute.writer import IndexWriter
@@ -31,30 +35,63 @@ from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
+    from engine.bulk.thread import BulkThread
+    from engine.session.session import Session
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
 
+T = TypeVar("T")
 
 MakeError = Callable[[IndexWriter | None, Sequence[object]], SqlError]
 
 
 class Conflict(Exception):  # noqa: N818 - a finding: the caller knows where in its input the row stood
-    """A row of a batch has a key that is taken. `place` is its position in the batch."""
+    """A row of a batch has a key that is taken. `place` is its position in the batch.
 
-    def __init__(self, place: int, error: SqlError) -> None:
+    `key` and `target`: where the key existed when the statement began, and nothing of the batch has been written.
+    """
+
+    def __init__(self, place: int, error: SqlError, key: bytes | None = None, target: Target | None = None) -> None:
         super().__init__(error.message)
         self.place = place
         self.error = error
+        self.key = key
+        self.target = target
+
+    def at(self, place: int) -> Conflict:
+        """The same in a batch of which this one was a part."""
+        return Conflict(place, self.error, self.key, self.target)
+
+
+async def repeated(session: Session, work: Callable[[], Awaitable[T]]) -> T:
+    """Does what adds a batch, again where a key that it found taken is free by now. Raises Conflict."""
+    while True:
+        try:
+            return await work()
+        except Conflict as conflict:
+            if conflict.target is None or conflict.key is None:
+                raise
+            transaction = session.transaction
+            assert transaction is not None
+            await take(session, transaction, conflict.key)
+            if transaction.newest(conflict.key) is not None:
+                raise
+            conflict.target.freed.add(conflict.key)
 
 
 class Target:
     """What goes under one storage id."""
 
-    def __init__(self, store: Tablespace, newest: NewestRows | None, own: Column | None) -> None:
+    def __init__(
+        self, store: Tablespace, newest: NewestRows | None, own: Column | None, watch: Watch | None = None
+    ) -> None:
         self._store = store
         self._newest = newest  # None: no key can be taken
         self._own = own  # keys that the transaction has written singly
+        self.watch = watch  # None: nobody else can write here
+        self.freed: set[bytes] = set()  # keys that existed at first, and that the transaction has locked since
         self.writer: BulkRunWriter | None = None
+        self.run: BulkRun | None = None
         self.overrides: dict[bytes, bytes | None] = {}
 
     def first_taken(self, keys: Column) -> int | None:
@@ -62,6 +99,9 @@ class Target:
         if self._newest is None:
             return None
         taken = self._newest.existing(keys)
+        if self.freed:
+            for place in np.flatnonzero(taken).tolist():
+                taken[place] = keys[place].as_py() not in self.freed
         return int(np.argmax(taken)) if taken.any() else None
 
     def add(self, keys: Column, values: Column) -> None:
@@ -80,7 +120,8 @@ class Target:
 
     def finish(self) -> BulkRun | None:
         """Raises DuplicateKey for a key in two of the batches."""
-        return self.writer.finish() if self.writer is not None and self.writer.rows else None
+        self.run = self.writer.finish() if self.writer is not None and self.writer.rows else None
+        return self.run
 
     def discard(self) -> None:
         if self.writer is not None:
@@ -90,13 +131,10 @@ class Target:
 class BulkInsert:
     """See the module's text. `open` on the engine's thread, under the locks that the package's text names."""
 
-    def __init__(
-        self, encoder: TableEncoder, targets: Mapping[int, Target], duplicate: MakeError | None = None
-    ) -> None:
+    def __init__(self, encoder: TableEncoder, targets: dict[int, Target], duplicate: MakeError | None = None) -> None:
         self.encoder = encoder
         self._duplicate = duplicate or encoder.writer.duplicate
         self._targets = targets
-        self._table = targets[encoder.table.storage_id]
         self._runs: list[BulkRun] = []
         self._closed = False
         self.rows = 0
@@ -107,16 +145,43 @@ class BulkInsert:
         transaction: Transaction,
         encoder: TableEncoder,
         duplicate: MakeError | None = None,
+        *,
+        alone: bool = False,
     ) -> BulkInsert:
-        """`duplicate` makes the error of a key that is there twice; by default it is that of INSERT."""
+        """`duplicate` makes the error of a key that is there twice; by default it is that of INSERT. `alone`: nobody
+        else can write to the table, and `claim` has nothing to do."""
         table = encoder.table
         unique = {table.storage_id: bool(table.key_columns)}
         unique.update({index.index.storage_id: index.unique for index in encoder.indexes})
-        targets = {}
-        for storage_id, looked_up in unique.items():
-            newest = await NewestRows.of(transaction, storage_id) if looked_up else None
-            targets[storage_id] = Target(transaction.tablespace(storage_id), newest, own_keys(transaction, storage_id))
-        return cls(encoder, targets, duplicate)
+        bulk = cls(encoder, {}, duplicate)
+        try:
+            for storage_id, looked_up in unique.items():
+                store = transaction.tablespace(storage_id)
+                target = Target(store, None, own_keys(transaction, storage_id))
+                bulk._targets[storage_id] = target
+                if looked_up:
+                    target.watch = None if alone else Watch(store, storage_id)
+                    target._newest = await NewestRows.of(transaction, storage_id)
+        except BaseException:
+            bulk.unwatch()
+            raise
+        return bulk
+
+    @property
+    def _table(self) -> Target:
+        return self._targets[self.encoder.table.storage_id]
+
+    def look(self) -> None:
+        """Takes in what others have written. On the engine's thread, before each batch."""
+        for target in self._targets.values():
+            if target.watch is not None:
+                target.watch.look()
+
+    def unwatch(self) -> None:
+        """The end of the statement, on the engine's thread."""
+        for target in self._targets.values():
+            if target.watch is not None:
+                target.watch.close()
 
     def add(self, rows: RowSet, first_number: int, stored: Column | None = None) -> None:
         """Writes the rows with their index entries. Raises Conflict (23505).
@@ -134,12 +199,17 @@ class BulkInsert:
             if len(entries):
                 parts.append((index, self._targets[index.index.storage_id], entries, values, places))
         taken = [
-            (_in_rows(place, places), order, index)
-            for order, (index, target, found, _, places) in enumerate(parts)
+            (_in_rows(place, places), order, place)
+            for order, (_, target, found, _, places) in enumerate(parts)
             if (place := target.first_taken(found)) is not None
         ]
         if taken:
-            raise self._conflict(rows, *min(taken, key=lambda item: item[:2])[::2])
+            row, order, place = min(taken)
+            guard, target, found = parts[order][:3]
+            conflict = self._conflict(rows, row, guard)
+            if target.watch is not None:
+                conflict.key, conflict.target = found[place].as_py(), target
+            raise conflict
         for part in parts:
             try:
                 part[1].add(part[2], encoder.rows(rows) if part[3] is None else part[3])
@@ -162,16 +232,37 @@ class BulkInsert:
             run = target.finish()
         except DuplicateKey as duplicate:
             assert target.writer is not None
-            value = target.writer.find(duplicate.key)
-            if index is not None and value is not None:
-                found = rows.get(storage_prefix(self.encoder.table.storage_id) + value) if rows is not None else None
-                value = found.value if found is not None else None
-            if value is None:
-                raise SqlError("XX000", "a duplicate key that is in no batch") from duplicate
-            raise self._duplicate(index, self.encoder.codec.decode(value)) from None
+            raise self._error_of(index, target.writer.find(duplicate.key), rows) from None
         if run is not None:
             self._runs.append(run)
         return run
+
+    def _error_of(self, index: IndexWriter | None, value: bytes | None, rows: BulkRun | None) -> SqlError:
+        """The error of a key that is there twice; `value` is what the statement writes under it, `rows` its rows."""
+        if index is not None and value is not None:
+            found = rows.get(storage_prefix(self.encoder.table.storage_id) + value) if rows is not None else None
+            value = found.value if found is not None else self._table.overrides.get(value)
+        if value is None:
+            return SqlError("XX000", "a duplicate key that is in no batch")
+        return self._duplicate(index, self.encoder.codec.decode(value))
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The keys that others may want too, after `finish`."""
+        found = []
+        for index in (None, *self.encoder.indexes):
+            target = self._table if index is None else self._targets[index.index.storage_id]
+            if target.watch is not None and target.run is not None:
+                found.append(Claim(target.watch, target.run, partial(self._taken, index, target.run)))
+        return found
+
+    def _taken(self, index: IndexWriter | None, run: BulkRun, key: bytes) -> SqlError:
+        found = run.get(key)
+        return self._error_of(index, found.value if found is not None else None, self._table.run)
+
+    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None:
+        """See engine/bulk/claims.py; `merge_into` follows in the same turn of the event loop. Raises 23505."""
+        await claim_keys(session, transaction, thread, self.claims)
 
     @property
     def table_runs(self) -> list[tuple[Table, list[BulkRun]]]:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ParamSpec
 
 from catalog.errors import SqlError
-from catalog.memory import Holding
+from catalog.memory import Holding, within
 from catalog.schema import Column, Table
 from catalog.types.oids import BPCHAR
 from engine.bulk import references
@@ -26,8 +27,7 @@ from engine.bulk.copy_lines import Line, LineReader
 from engine.bulk.copy_options import CopyOptions
 from engine.bulk.copy_parse import CopyParser, Piece
 from engine.bulk.encode import TableEncoder
-from engine.bulk.insert import BulkInsert, Conflict
-from engine.bulk.locks import lock_for_rows
+from engine.bulk.insert import BulkInsert, Conflict, repeated
 from engine.bulk.partitioned import PartitionedInsert, concerns_itself
 from engine.bulk.progress import CopyProgress, CountedSource
 from engine.bulk.rows import Row, RowSet
@@ -35,10 +35,10 @@ from engine.bulk.single import SingleInsert
 from engine.bulk.thread import BulkThread
 from engine.changes.bulk import finish_recorded
 from engine.execute.foreign_keys import Outgoing
-from engine.foreground import foreground
+from engine.foreground import aside, foreground
 from engine.partitions.writing import PartitionedWriter
 from engine.sql import tree
-from engine.sql.analyze.rules import runnable_rules
+from engine.sql.analyze.rules import check_calls, runnable_rules
 from engine.storage.columns import Numbers
 
 if TYPE_CHECKING:
@@ -100,8 +100,10 @@ class Pieces:
         return await self._run(self._join)
 
     async def _run(self, function: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs) -> bytes:
-        if self.thread is None or self._size < _AT_ONCE_BYTES:
+        if self._size < (_AT_ONCE_BYTES if self.thread is not None else 2 * SMALL_BYTES):
             return function(*args, **kwargs)
+        if self.thread is None:  # a line that is longer than everything that is small
+            return await asyncio.to_thread(function, *args, **kwargs)
         return await self.thread.run(function, *args, **kwargs)
 
     def _cut(self, size: int) -> bytes:
@@ -152,14 +154,13 @@ class LoadPlan:
 
 
 class Load:
-    """One COPY FROM. The table is locked in ROW EXCLUSIVE mode; `held_before` is what the transaction held before."""
+    """One COPY FROM. The table is locked in ROW EXCLUSIVE mode."""
 
-    def __init__(self, session: Session, plan: LoadPlan, held_before: int) -> None:
+    def __init__(self, session: Session, plan: LoadPlan) -> None:
         assert session.transaction is not None
         self.session = session
         self.transaction = session.transaction
         self.plan = plan
-        self._held_before = held_before
         self._held = Holding(session.memory)
         self._progress = session.copying or CopyProgress("COPY FROM", plan.table.oid)
         table = plan.table
@@ -173,6 +174,7 @@ class Load:
             self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
         self.encoder = TableEncoder(session.catalog, table, session.key.format)
         rules = runnable_rules(table, session.environment)
+        check_calls(table, session.environment)
         given = {column.number for column in plan.columns}
         defaults = [
             tree.Assignment(column.number, rules.default(column))
@@ -188,13 +190,13 @@ class Load:
         """Loads everything; the number of rows."""
         pieces = Pieces(CountedSource(source, self._progress), self.parser.reader, self._held)
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
-        if not pieces.left and self.parser.reader.count(first) <= SMALL_ROWS:
+        small = len(first) <= 2 * SMALL_BYTES and self.parser.reader.count(first) <= SMALL_ROWS
+        if small and not pieces.left:
             return await self._load_small(first)
         if isinstance(self.writer, PartitionedWriter):
             if concerns_itself(self.session.catalog, self.plan.table):
                 return await self._load_singly(first, pieces)
             return await self._load_in_bulk(first, pieces, PartitionedInsert(self.session, self.writer))
-        await lock_for_rows(self.session, self.encoder, self._held_before)
         if references.concerns_itself(self.encoder.writer):
             return await self._load_singly(first, pieces)
         return await self._load_in_bulk(first, pieces, await BulkInsert.open(self.transaction, self.encoder))
@@ -207,7 +209,7 @@ class Load:
             read = data or self.plan.options.binary  # where the header must not be missing
             count = await self._add_singly(single, self.parser.parse(data)) if read else 0
         else:
-            count = await self._add_singly(single, await asyncio.to_thread(self.parser.parse, data))
+            count = await self._add_singly(single, await aside(self._parse, data))
         await single.finish()
         return count
 
@@ -215,7 +217,7 @@ class Load:
         single = SingleInsert(self.session, self.writer)
         count, data = 0, first
         while data:
-            piece = await asyncio.to_thread(self.parser.parse, data)
+            piece = await aside(self._parse, data)
             count += await self._add_singly(single, piece)
             self._held.owe(-len(data))
             if piece.last:
@@ -248,6 +250,7 @@ class Load:
                 self._held.owe(-size)
             await finish_recorded(self.session, self.transaction, writing, bulk)
         finally:
+            bulk.unwatch()
             producer.cancel()
             parsing.close()
             writing.close()
@@ -263,7 +266,7 @@ class Load:
         try:
             data = first
             while data:
-                piece = await thread.run(self.parser.parse, data)
+                piece = await thread.run(self._parse, data)
                 await parsed.put((piece, len(data)))
                 if piece.error is not None:
                     return
@@ -287,22 +290,26 @@ class Load:
                 raise self._at_line(piece, kept, conflict.place, conflict.error) from None
             return
         number = self.session.node.next_row_numbers(table, count) if count and not table.key_columns else 0
-        for foreign, keys in await thread.run(self._store, bulk, piece, drawn, number):
-            await references.check(self.session, foreign, keys)
-
-    def _store(
-        self, bulk: BulkInsert, piece: Piece, drawn: Mapping[int, Sequence[object]], number: int
-    ) -> list[tuple[Outgoing, list[Row]]]:
-        """In the thread: writes a piece; gives the keys that it refers to."""
-        rows, kept = self._checked(piece, drawn)
+        rows, kept = await thread.run(self._checked, piece, drawn)
+        bulk.look()
         try:
-            bulk.add(rows, number)
+            found = await repeated(self.session, partial(thread.run, self._store, bulk, rows, number))
         except Conflict as conflict:
             raise self._at_line(piece, kept, conflict.place, conflict.error) from None
+        for foreign, keys in found:
+            await references.check(self.session, foreign, keys)
+
+    def _store(self, bulk: BulkInsert, rows: RowSet, number: int) -> list[tuple[Outgoing, list[Row]]]:
+        """In the thread: writes a piece's rows; gives the keys that they refer to."""
+        bulk.add(rows, number)
         writer = self.encoder.writer
         return [(foreign, references.distinct_keys(writer, foreign, rows)) for foreign in writer.outgoing]
 
     # --- both ----------------------------------------------------------------------------------------------------
+
+    def _parse(self, data: bytes) -> Piece:
+        """In a thread."""
+        return within(self.session.query_memory, self.parser.parse, data)
 
     def _checked(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
         """The piece's rows, complete. Raises the error of the first line that has one."""

@@ -1,39 +1,56 @@
-"""The table locks that stand for row locks in bulk (see the package's text), taken when a statement proves large."""
+"""The table lock that stands for row locks in bulk (see the package's text), taken when a statement proves large."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Table
-from engine.bulk.encode import TableEncoder
-from engine.txn.locks import EXCLUSIVE, SHARE_ROW_EXCLUSIVE
+from engine.txn.locks import EXCLUSIVE
 
 if TYPE_CHECKING:
     from engine.session.session import Session
 
 
-async def lock_for_rows(session: Session, encoder: TableEncoder, held_before: int) -> None:
-    """For new rows: nobody else may write while keys are looked up."""
-    if encoder.has_unique_keys:
-        await _lock(session, encoder.table, SHARE_ROW_EXCLUSIVE, held_before)
+TELL_AFTER = 5.0  # seconds
+
+
+def _tell(session: Session, table: Table) -> None:
+    """PostgreSQL would wait for single rows only: whoever waits for the whole table is to know for whom."""
+    if session.tell_now is None or session.transaction is None:
+        return
+    blockers = session.blockers(session.process_id)
+    detail = " ".join(f"Process {process} holds a lock of it{_since(session, process)}." for process in blockers)
+    hint = "pg_blocking_pids() and pg_stat_activity show who; a change of 2,000 rows or fewer locks rows only."
+    message = f'waiting for all writers of table "{table.name}" to end their transactions'
+    session.tell_now(SqlError("00000", message, severity="NOTICE", detail=detail or None, hint=hint))
+
+
+def _since(session: Session, process: int) -> str:
+    other = session.node.sessions.get(process)
+    if other is None or other.transaction is None:
+        return ""
+    seconds = (session.node.clock() - other.transaction.start_time) // 1_000_000
+    return f", in a transaction that began {seconds} s ago"
 
 
 async def lock_for_changes(session: Session, table: Table, held_before: int) -> None:
-    """For changed and deleted rows: nobody else may write, nor lock rows."""
-    await _lock(session, table, EXCLUSIVE, held_before)
+    """For changed and deleted rows: nobody else may write, nor lock rows.
 
-
-async def _lock(session: Session, table: Table, mode: int, held_before: int) -> None:
-    """`held_before`: the modes that the transaction held before the statement. A mode of the statement's own is given
+    `held_before`: the modes that the transaction held before the statement. A mode of the statement's own is given
     back, or two statements that both want the stronger one would wait for each other's weaker one."""
     transaction = session.transaction
     assert transaction is not None
-    if transaction.table_locks.get(table.oid, 0) & mode:
+    if transaction.table_locks.get(table.oid, 0) & EXCLUSIVE:
         return
     if not held_before:
         transaction.unlock_table(table.oid)
-    await session.lock_table(transaction, table.oid, mode)
+    telling = asyncio.get_running_loop().call_later(TELL_AFTER, _tell, session, table)
+    try:
+        await session.lock_table(transaction, table.oid, EXCLUSIVE)
+    finally:
+        telling.cancel()
     if session.catalog.get(table.oid) is not table:
         # Somebody was before us in the queue and has changed the definition.
         raise SqlError("40001", f'table "{table.name}" was changed while the statement waited for a lock')

@@ -10,6 +10,7 @@ partition.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,10 @@ import numpy as np
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Table
 from engine.bulk import references
+from engine.bulk.claims import claim_keys
 from engine.bulk.complete import RowCompleter
 from engine.bulk.encode import TableEncoder
-from engine.bulk.insert import BulkInsert, Conflict
-from engine.bulk.locks import lock_for_rows
+from engine.bulk.insert import BulkInsert, Conflict, repeated
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.thread import BulkThread
 from engine.execute.foreign_keys import Outgoing
@@ -86,7 +87,12 @@ class PartitionedInsert:
             0 if leaf.table.key_columns else self._session.node.next_row_numbers(leaf.table, len(places))
             for leaf, places in found
         ]
-        for foreign, keys in await thread.run(self._add, rows, found, numbers, error):
+        for part in self._parts.values():
+            part.bulk.look()
+        done: set[int] = set()
+        for foreign, keys in await repeated(
+            self._session, partial(thread.run, self._add, rows, found, numbers, error, done)
+        ):
             await references.check(self._session, foreign, keys)
         self.rows += rows.count
 
@@ -116,18 +122,22 @@ class PartitionedInsert:
 
     async def _open(self, leaf: Leaf) -> None:
         session, transaction, table = self._session, self._transaction, leaf.table
-        held_before = transaction.table_locks.get(table.oid, 0)
         await session.lock_table(transaction, table.oid, ROW_EXCLUSIVE)
         encoder = TableEncoder(session.catalog, table, session.key.format)
         encoder.writer.row_shown = leaf.writer.row_shown
-        await lock_for_rows(session, encoder, held_before)
         bulk = await BulkInsert.open(transaction, encoder)
         self._parts[table.oid] = _Part(session, leaf, encoder, bulk)
 
     def _add(
-        self, rows: RowSet, found: list[tuple[Leaf, Numbers]], numbers: list[int], error: SqlError | None
+        self,
+        rows: RowSet,
+        found: list[tuple[Leaf, Numbers]],
+        numbers: list[int],
+        error: SqlError | None,
+        done: set[int],
     ) -> list[tuple[Outgoing, list[Row]]]:
-        """Checks and writes the parts of a batch; gives the keys that they refer to."""
+        """Checks and writes the parts of a batch; gives the keys that they refer to. `done`: the partitions whose parts
+        have been written, by OID."""
         cut = [(part := self._parts[leaf.table.oid], places, part.rows_of(rows, places)) for leaf, places in found]
         violations = []
         for part, places, own in cut:
@@ -140,10 +150,12 @@ class PartitionedInsert:
             raise Conflict(sum(len(places) for _, places in found), error)
         keys: list[tuple[Outgoing, list[Row]]] = []
         for (part, places, own), number in zip(cut, numbers, strict=True):
-            try:
-                part.bulk.add(own, number)
-            except Conflict as conflict:
-                raise Conflict(int(places[conflict.place]), conflict.error) from None
+            if part.leaf.table.oid not in done:
+                try:
+                    part.bulk.add(own, number)
+                except Conflict as conflict:
+                    raise conflict.at(int(places[conflict.place])) from None
+                done.add(part.leaf.table.oid)
             writer = part.encoder.writer
             keys += [(foreign, references.distinct_keys(writer, foreign, own)) for foreign in writer.outgoing]
         return keys
@@ -157,6 +169,16 @@ class PartitionedInsert:
     def table_runs(self) -> list[tuple[Table, list[BulkRun]]]:
         """The runs of each partition itself, after `finish`."""
         return [found for part in self._parts.values() for found in part.bulk.table_runs]
+
+    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None:
+        """As BulkInsert.claim, of all partitions at once."""
+        claims = [claim for part in self._parts.values() for claim in part.bulk.claims]
+        await claim_keys(session, transaction, thread, claims)
+
+    def unwatch(self) -> None:
+        """The end of the statement, on the engine's thread."""
+        for part in self._parts.values():
+            part.bulk.unwatch()
 
     def merge_into(self, transaction: Transaction, written: Written) -> None:
         """Makes the runs the transaction's. On the engine's thread, after `finish`. `written` counts the rows."""

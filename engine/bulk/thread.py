@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from catalog.processes import Errand
 from engine.foreground import foreground, timed
 from engine.priority import stand_back
 
@@ -28,9 +29,14 @@ class BulkThread:
         self._last: list[Callable[[], object]] = []
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs the function in the thread and waits for its result."""
-        work = partial(self._run, partial(function, *args, **kwargs))
-        return await foreground().aside(work) if self._gives_way else (await work())[0]
+        """Runs the function in the thread and waits for its result; its processes end when that is cancelled."""
+        errand = Errand()
+        work = partial(self._run, partial(errand.run, partial(function, *args, **kwargs)))
+        try:
+            return await foreground().aside(work) if self._gives_way else (await work())[0]
+        except asyncio.CancelledError:
+            errand.end()
+            raise
 
     async def _run(self, function: Callable[[], T]) -> tuple[T, float]:
         return await asyncio.wrap_future(self._executor.submit(timed, function))
@@ -41,6 +47,7 @@ class BulkThread:
 
     def close(self) -> None:
         """Ends the thread once everything is done."""
-        for function in self._last:
+        last, self._last = self._last, []
+        for function in last:
             self._executor.submit(function)
         self._executor.shutdown(wait=False)

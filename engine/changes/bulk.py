@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from engine.bulk.thread import BulkThread
     from engine.changes.capture import Captured
     from engine.execute.written import Written
-    from engine.session.state import SessionState
+    from engine.session.session import Session
     from engine.txn.transaction import Transaction
 
 _CHANGE = np.dtype([("operation", "u1"), ("shape", "<i8"), ("key", "<u4"), ("before", "<u4"), ("after", "<u4")])
@@ -61,10 +61,11 @@ class Bulk(Protocol):
     def finish(self) -> None: ...
     @property
     def table_runs(self) -> list[tuple[Table, list[BulkRun]]]: ...
+    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None: ...
     def merge_into(self, transaction: Transaction, written: Written) -> None: ...
 
 
-async def finish_recorded(session: SessionState, transaction: Transaction, thread: BulkThread, bulk: Bulk) -> None:
+async def finish_recorded(session: Session, transaction: Transaction, thread: BulkThread, bulk: Bulk) -> None:
     """Finishes a bulk statement in its thread and makes what it has written the transaction's, together with what
     change streams are to know of it."""
     await thread.run(bulk.finish)
@@ -81,6 +82,7 @@ async def finish_recorded(session: SessionState, transaction: Transaction, threa
                 newest.close()
             if run is not None:
                 made.append(run)
+    await bulk.claim(session, transaction, thread)
     before = len(transaction.runs)
     bulk.merge_into(transaction, session.node.written)
     await keep_for_branches(transaction, thread, transaction.runs[before:])

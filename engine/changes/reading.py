@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.privileges import may_columns
+from catalog.privileges import acts_as, may_columns
 from catalog.schema import Catalog, ChangeStream, Role, Table
-from catalog.system.shared import acts_as
 from engine.changes import record
 from engine.changes.log import Log
 from engine.changes.positions import position_of

@@ -305,7 +305,7 @@ def _fresh(directory: str) -> None:
     """An empty directory whose name is durable: from now on the restore is known as half-finished."""
     if os.path.exists(directory):
         shutil.rmtree(directory)
-    os.makedirs(directory)
+    os.makedirs(directory, 0o700)
     sync_directory(os.path.dirname(directory))
 
 

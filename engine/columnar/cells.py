@@ -19,6 +19,7 @@ from catalog import types
 from catalog.types import oids
 from catalog.types.base import FormatSettings
 from catalog.types.carried import CARRIED_AS_TEXT
+from catalog.types.naming import holds_names
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.worker.values import from_arrow
 from engine.storage.columns import column_form, numbers_of, takes_shapes
@@ -130,8 +131,12 @@ _OTHER_THAN_DIGITS = frozenset((oids.PG_LSN, oids.MONEY, oids.REGCONFIG, oids.RE
 def text_cells(oid: int, settings: FormatSettings) -> Encoder:
     """Makes the text encoder of a column of this SQL type, as PostgreSQL prints it under the settings."""
 
+    named = holds_names(types.lookup(oid))  # the names have been looked up where the text was made
+
     def encode(array: pa.Array) -> Cells:
         kind = array.type
+        if named and pa.types.is_string(kind):
+            return Cells.of(array)
         if (oid >= FIRST_USER_OID or oid in CARRIED_AS_TEXT or takes_shapes(oid)) and not pa.types.is_null(kind):
             return Cells.of(_by_value(array, oid, types.lookup(oid).text_encoder(settings)))
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -35,15 +35,18 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from catalog.errors import SqlError
-from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.duckdb_errors import TOO_MANY_DIGITS, memory_error, sql_error_call
+from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
 from catalog.types import lookup
 from engine.columnar import frames
 from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
 from engine.columnar.frames import Buffer, Header
+from engine.columnar.hearing import Hearing
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill, literal
+from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
 from engine.priority import beside
 from engine.storage.columns import ShapedArray
@@ -60,10 +63,10 @@ UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, 
 AHEAD_PART = 16  # of the worker's memory: what tables that nobody has asked for yet may take
 ALONE_PATIENCE = (5.0, 20.0)  # seconds that the second and third try of a query without memory waits to run alone
 OPENING_PATIENCE = 20.0  # seconds for which a query is sent again that neighbours left no memory to be opened
+LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
 OPENING_PAUSE = 0.1  # seconds between two such tries
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
-CANCEL_SECONDS = 10.0  # after which a worker that has not read that a query is cancelled is replaced
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 CREDIT_BYTES = (
     256 << 10
@@ -92,19 +95,23 @@ class _Request:
     reader: object
     encoding: RowEncoding | None
     virtual: VirtualContent | None
+    memory: int
+    rows: Sequence[Buffer] | None = None  # in place of the table's: pairs as frames.encode_pairs makes them
 
     def write_parameters(self) -> None:
         """Makes SQL of the values. Raises 0A000 for what the types of the parameters cannot hold."""
         wanted = self.query.parameters
         self.parameters = tuple(literal(value, kind) for value, (_, kind) in zip(self.values, wanted, strict=True))
 
-    def turn_whole(self) -> bool:
-        """Puts the form of the query in place that reads arrays of any shape. False if there is none: it is made under
-        settings that nobody knows, or needs values that were not computed."""
+    def turn(self, error: SqlError) -> bool:
+        """Puts the form of the query in place in which it does not meet this error: that reads arrays of any shape, or
+        has numerics of any number of digits. False if there is none: it is made under settings that nobody knows, or
+        needs values that were not computed."""
         query = self.query
-        if query.in_whole is None:
+        make = {ShapedArray.MESSAGE: query.in_whole, TOO_MANY_DIGITS: query.in_digits}.get(error.message)
+        if make is None:
             return False
-        whole = query.in_whole(self.encoding.settings if self.encoding is not None else None)
+        whole = make(self.encoding.settings if self.encoding is not None else None)
         given = {source: value for (source, _), value in zip(query.parameters, self.values, strict=True)}
         computed = whole.computed != query.computed[: len(whole.computed)]
         unknown = any(source not in given for source, _ in whole.parameters)
@@ -130,7 +137,17 @@ class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
 
 
 class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
-    """The worker is gone."""
+    """The worker is gone; `full`: it had too much in memory, and has ended for that."""
+
+    def __init__(self, full: bool = False) -> None:
+        super().__init__()
+        self.full = full
+
+    def error(self, what: str) -> SqlError:
+        """What the client is told where nothing is tried again."""
+        if self.full:
+            return memory_error("The analytic worker has met its limit of memory, and has been started anew.")
+        return WorkerUnavailable(f"the analytic worker process has ended while it {what}")
 
 
 class _Frames(asyncio.BufferedProtocol):
@@ -255,8 +272,8 @@ class _Stream:
             self._error = None
             await self._client.send(self)
             return
-        if isinstance(error, SqlError) and error.message == ShapedArray.MESSAGE and not self._begun:
-            if not self.request.turn_whole():
+        if isinstance(error, SqlError) and error.sqlstate == "0A000" and not self._begun:
+            if not self.request.turn(error):
                 raise error
             self._ended = False
             await self._client.send(self)
@@ -264,15 +281,17 @@ class _Stream:
         if not isinstance(error, _Loss):
             raise error
         if self._begun or self._retried:
-            raise WorkerUnavailable("the analytic worker process has ended while it ran this query")
+            raise error.error("ran this query")
         self._retried = True
         self._ended = False
         self._error = None
         await self._client.send(self)
 
     def _may_run_alone(self) -> bool:
-        if self._opened or not self._crowded:
-            return not self.alone or (self._crowded and self.alone < len(ALONE_PATIENCE))
+        if self._opened:  # its own size is to blame where it had no neighbours: it would only fail once more
+            return self._crowded and self.alone < len(ALONE_PATIENCE)
+        if not self._crowded:
+            return not self.alone
         now = asyncio.get_running_loop().time()
         if self._opening_until is None:
             self._opening_until = now + OPENING_PATIENCE
@@ -356,13 +375,14 @@ class WorkerClient(ColumnarEngine):
         self._ready: asyncio.Future[None] | None = None
         self._loads: dict[int, asyncio.Future[None]] = {}
         self._streams: dict[int, _Stream] = {}
-        self._cancelled: dict[int, asyncio.TimerHandle] = {}  # queries of which the worker has not heard that they are
+        self._hearing = Hearing(self._replace)
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
         self._version_names = itertools.count(1)
         self._run_names = itertools.count(1)
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
+        self._full = False  # the worker has said that it ends for that
         self._closed = False
         store.on_durable(self._durable)
         self._beside = contextlib.ExitStack()
@@ -404,11 +424,12 @@ class WorkerClient(ColumnarEngine):
         reader: object,
         encoding: RowEncoding,
         virtual: VirtualContent | None = None,
+        memory: int = UNLIMITED,
     ) -> RowStream:
         """Runs the query as of the reader and streams encoded rows. `parameters` has an internal-form value for every
         entry of `query.parameters`, in that order. Returns when the query is under way; its errors come out of the
         stream. Raises 57P02 when no worker can be started, 72000 for a reader that is too old."""
-        return RowStream(await self._begin(query, parameters, reader, encoding, virtual))
+        return RowStream(await self._begin(query, parameters, reader, encoding, virtual, memory))
 
     async def batches(
         self,
@@ -416,9 +437,12 @@ class WorkerClient(ColumnarEngine):
         parameters: Sequence[object],
         reader: object,
         virtual: VirtualContent | None = None,
+        memory: int = UNLIMITED,
+        rows: Sequence[Buffer] | None = None,
     ) -> BatchStream:
-        """The same as pyarrow record batches in DuckDB's types. Close the stream if it is not read to its end."""
-        return BatchStream(await self._begin(query, parameters, reader, None, virtual))
+        """The same as pyarrow record batches in DuckDB's types. Close the stream if it is not read to its end. `rows`
+        (frames.encode_pairs) are read in place of those of the query's one table."""
+        return BatchStream(await self._begin(query, parameters, reader, None, virtual, memory, rows))
 
     async def _begin(
         self,
@@ -427,12 +451,14 @@ class WorkerClient(ColumnarEngine):
         reader: object,
         encoding: RowEncoding | None,
         virtual: VirtualContent | None,
+        memory: int,
+        rows: Sequence[Buffer] | None = None,
     ) -> _Stream:
-        request = _Request(query, parameters, (), reader, encoding, virtual or self.virtual_content)
+        request = _Request(query, parameters, (), reader, encoding, virtual or self.virtual_content, memory, rows)
         try:
             request.write_parameters()
-        except ShapedArray:
-            if not request.turn_whole():
+        except ShapedArray as error:
+            if not request.turn(error):
                 raise
         stream = _Stream(self, request)
         await self.send(stream)
@@ -441,15 +467,28 @@ class WorkerClient(ColumnarEngine):
     async def send(self, stream: _Stream) -> None:
         """Brings the tables up to date and sends the query."""
         query = stream.request.query
-        for attempt in range(2):
+        attempts = 0
+        while True:
+            attempts += 1
             try:
                 await self.start()
                 await self._load_all(query.tables)
                 break
-            except _Loss:
-                if attempt:
-                    raise WorkerUnavailable("the analytic worker process has ended while it loaded a table") from None
+            except _Loss as loss:
+                if attempts > 1:
+                    raise loss.error("loaded a table") from None
+            except SqlError as error:
+                if error.sqlstate != "53200" or attempts > 1 or not self._streams:
+                    raise
+                await self._others_end()
         self._send_query(stream)
+
+    async def _others_end(self) -> None:
+        """Waits until no query is under way, but not for long: a table has found no memory beside them."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + LOADING_PATIENCE
+        while self._streams and loop.time() < until:
+            await asyncio.sleep(OPENING_PAUSE)
 
     def _send_query(self, stream: _Stream) -> None:
         """One turn: deltas, overlays, the query. Nothing may wait in here, or two tables could be at two moments."""
@@ -461,9 +500,14 @@ class WorkerClient(ColumnarEngine):
         for table in query.tables:
             fed = self._feed.tables[table.storage_id]
             fed.unasked = 0
+            name = f"{'w' if query.whole and table.storage_id in query.arrays else 't'}{table.storage_id}"
+            if request.rows is not None:
+                relations[name] = f"o{table.storage_id}"
+                overlays.append([table.storage_id, []])
+                buffers.extend(request.rows)
+                continue
             self._push(fed)
             runs, overlay = self._feed.overlay(table, reader)
-            name = f"{'w' if query.whole and table.storage_id in query.arrays else 't'}{table.storage_id}"
             relations[name] = name
             if overlay or runs:
                 overlays.append([table.storage_id, runs])
@@ -490,6 +534,7 @@ class WorkerClient(ColumnarEngine):
             "arrays": query.arrays,
             "overlays": overlays,
             "virtual": own,
+            "memory": request.memory,
         }
         if stream.alone:
             header["patience"] = ALONE_PATIENCE[stream.alone - 1]
@@ -540,12 +585,10 @@ class WorkerClient(ColumnarEngine):
         held by a single call, for as long as that takes: another one takes its place."""
         if self._streams.pop(stream.identifier, None) is not None:
             self._write({"op": "cancel", "id": stream.identifier})
-            later = asyncio.get_running_loop().call_later
-            self._cancelled[stream.identifier] = later(CANCEL_SECONDS, self._replace, stream.identifier)
+            self._hearing.expect(stream.identifier, self.process_id or 0)
 
-    def _replace(self, identifier: int) -> None:
+    def _replace(self) -> None:
         log.warning("the analytic worker is held by a query that was cancelled: another one is started")
-        self._cancelled.pop(identifier, None)
         if self._frames is not None and self._frames.transport is not None:
             self._frames.transport.abort()
 
@@ -572,6 +615,10 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "describe", "table": describe_table(table)})
         return True
 
+    def has_copy(self, table: Table) -> bool:
+        """Whether the worker has the table, with all its columns."""
+        return self.running and self._has(table)
+
     def build_ahead(self, table: Table, size: int) -> None:
         """Loads a table without rows, to which so many bytes of them are about to come, before a query asks for it:
         where the worker runs, and has memory to spare for what may not be asked for. engine/columnar/ahead.py."""
@@ -592,7 +639,7 @@ class WorkerClient(ColumnarEngine):
         }  # fmt: skip
         # LMDB has to have what was kept for a branch when that was made, and bulk runs as wholes
         if bases or fed.store.has_unflushed_runs(table.storage_id):
-            fed.store.flush(partial(self._load_flushed, future, load))
+            fed.store.flush(partial(self._load_flushed, future, load), partial(self._load_failed, table.storage_id))
         else:
             self._write(load)
         return future
@@ -601,6 +648,12 @@ class WorkerClient(ColumnarEngine):
         """The worker may have ended meanwhile: then whoever waits knows."""
         if not future.done() and self._frames is not None:
             self._write(load)
+
+    def _load_failed(self, storage_id: int, error: SqlError) -> None:
+        self._feed.forget(storage_id)
+        waiting = self._loads.pop(storage_id, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(error)
 
     def forget(self, storage_id: int) -> None:
         """The table is gone (dropped, truncated): the worker may let its copy go."""
@@ -740,15 +793,24 @@ class WorkerClient(ColumnarEngine):
         elif operation in ("end", "error"):
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
-                error = _error_of(header) if operation == "error" else None
+                error: Exception | None = _error_of(header) if operation == "error" else None
+                if isinstance(error, SqlError) and error.sqlstate == LOST:
+                    error = _Loss()
                 stream.finish(error, bool(header.get("crowded")), bool(header.get("opened", True)))
         elif operation == "alive":
-            if (timer := self._cancelled.pop(header["id"], None)) is not None:
-                timer.cancel()
+            self._hearing.heard(header["id"])
         elif operation == "applied":
             self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
+        elif operation in ("full", "grown"):
+            self._full = operation == "full"
+            size = header["bytes"] // 1_000_000
+            log.info(
+                "the analytic worker has grown to %s MB (%s): another takes its place when one is needed",
+                size,
+                "at work" if self._full else "idle",
+            )
         elif operation == "ready" and self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 
@@ -763,9 +825,13 @@ class WorkerClient(ColumnarEngine):
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
             return
+        fed = self._feed.tables.get(storage_id)
         self._feed.forget(storage_id)
         if waiting is not None and not waiting.done():
-            waiting.set_exception(_error_of(header))
+            error = _error_of(header)
+            if error.sqlstate == "53200" and fed is not None:
+                error.detail = f'The analytic worker has no more memory for its copy of "{fed.table.name}".'
+            waiting.set_exception(error)
 
     def _lost(self) -> None:
         """The socket has ended: so has the worker, or it will."""
@@ -774,9 +840,7 @@ class WorkerClient(ColumnarEngine):
             self._push_timer.cancel()
             self._push_timer = None
         process, self._process = self._process, None
-        for timer in self._cancelled.values():
-            timer.cancel()
-        self._cancelled.clear()
+        self._hearing.clear()
         if process is not None:
             process.kill()
             assert process.stdin is not None
@@ -784,16 +848,24 @@ class WorkerClient(ColumnarEngine):
             self._beside.close()
             # It may take the kernel a moment to give its memory back: not on the event loop.
             self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
+            self._ended.add_done_callback(self._forget_readers)
         self._feed.clear()
         self._versions.clear()
         self._unapplied = 0
+        full, self._full = self._full, False
         loads, self._loads = self._loads, {}
         for waiting in (*loads.values(), self._ready):
             if waiting is not None and not waiting.done():
-                waiting.set_exception(_Loss())
+                waiting.set_exception(_Loss(full))
         streams, self._streams = self._streams, {}
         for stream in streams.values():
-            stream.finish(_Loss())
+            stream.finish(_Loss(full))
+
+    def _forget_readers(self, _: asyncio.Future[int]) -> None:
+        """The worker may have been reading LMDB when it ended."""
+        store = self._feed.store
+        for space in store.open_spaces() if isinstance(store, Stores) else (store,):
+            space.forget_dead_readers()
 
     async def close(self) -> None:
         """Ends the worker. Queries under way end with 57P02."""

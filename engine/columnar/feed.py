@@ -77,10 +77,17 @@ class FedTable:
             self.early.extend(changes)
 
     def serves(self, table: Table) -> bool:
-        """Whether the worker's table has every column of `table`, with the same type."""
-        held = {column.number: column.type for column in self.table.columns}
-        return self.table.key_columns == table.key_columns and all(
-            held.get(column.number) == column.type for column in table.columns
+        """Whether the worker's table has every column of `table`, with the same type and the same value in older rows,
+        and reads rows of every layout that both know alike: a change that was undone may have used the numbers of
+        columns and layouts for something else."""
+        if table is self.table:
+            return True
+        held = {column.number: (column.type, column.missing) for column in self.table.columns}
+        known = min(len(table.layouts), len(self.table.layouts))
+        return (
+            self.table.key_columns == table.key_columns
+            and self.table.layouts[:known] == table.layouts[:known]
+            and all(held.get(column.number) == (column.type, column.missing) for column in table.columns)
         )
 
 
@@ -104,7 +111,7 @@ class Feed:
         self.collect(fed)
         self.tables[table.storage_id] = fed
         if store not in self._holds:
-            self._holds[store] = store.snapshot()
+            self._holds[store] = store.hold()
         return fed
 
     def forget(self, storage_id: int) -> None:
@@ -187,7 +194,7 @@ class Feed:
         for store, hold in list(self._holds.items()):
             if hold.lsn < store.durable_lsn:
                 self._let_go(store)
-                self._holds[store] = store.snapshot()
+                self._holds[store] = store.hold()
         for fed in list(self.tables.values()):
             if fed.ready and (fed.runs or len(fed.pending) >= PUSH_KEYS):
                 yield fed

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
+from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings, TypeRef
 from engine.sql.tree import Expr
@@ -131,7 +132,7 @@ class ColumnarQuery:
     after SET. `virtual_tables` are to be handed to the worker as relations `v<oid>`, `lists` as `l0`, `l1`, ...: Arrow
     streams with one column, `n`, of the query's own. `in_whole` makes the same query in
     the form that reads arrays of any shape, under these settings, or those that it was made under; there, stored tables
-    with arrays are `w<storage_id>`.
+    with arrays are `w<storage_id>`. `in_digits`: likewise with numerics of any number of digits.
     """
 
     sql: str
@@ -148,6 +149,7 @@ class ColumnarQuery:
     whole: bool = False  # arrays are text in it
     arrays: tuple[int, ...] = ()  # storage ids of tables whose arrays it reads
     in_whole: Callable[[FormatSettings | None], ColumnarQuery] | None = field(default=None, compare=False, repr=False)
+    in_digits: Callable[[FormatSettings | None], ColumnarQuery] | None = field(default=None, compare=False, repr=False)
 
 
 class ResultStream(Protocol):
@@ -186,8 +188,10 @@ class ColumnarEngine(Protocol):
         reader: object,
         encoding: RowEncoding,
         virtual: VirtualContent | None = None,
+        memory: int = UNLIMITED,
     ) -> ResultStream:
-        """Runs the query as of the reader (a Transaction, or a plain snapshot) and streams encoded rows."""
+        """Runs the query as of the reader (a Transaction, or a plain snapshot) and streams encoded rows. `memory`:
+        bytes that a value which one of its functions makes may take."""
 
     async def batches(
         self,
@@ -195,6 +199,7 @@ class ColumnarEngine(Protocol):
         parameters: Sequence[object],
         reader: object,
         virtual: VirtualContent | None = None,
+        memory: int = UNLIMITED,
     ) -> BatchStream:
         """The same as pyarrow record batches in DuckDB's types, for DML through the columnar path."""
 

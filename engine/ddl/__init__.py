@@ -11,7 +11,8 @@
     routines.py   CREATE / ALTER / DROP FUNCTION and PROCEDURE
     user_types.py  enums and domains;  composites.py  composite types;  collations.py  collations
     grants.py     GRANT and REVOKE; owned.py  REASSIGN OWNED and DROP OWNED; default_privileges.py
-    objects.py    schemas, databases, roles, comments, renames, owners
+    objects.py    schemas, databases, comments, renames, owners; roles.py  roles
+    ownership.py  who owns what, to whom it may be given, and where it may go
     names.py      how objects are found, named and refused
 
 Everything is synchronous and works on catalog objects only; what touches rows is a Job (context.py) that the session
@@ -36,6 +37,7 @@ from engine.ddl import (
     indexes,
     objects,
     owned,
+    roles,
     routines,
     sequences,
     tables,
@@ -62,7 +64,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[DdlContext, Any], str]] = {
     ast.DropDatabaseStmt: objects.drop_database,
     ast.AlterDatabaseStmt: objects.alter_database,
     ast.TablespaceStmt: tablespaces.tablespace,
-    ast.RoleStmt: objects.role,
+    ast.RoleStmt: roles.role,
     ast.CommentStmt: objects.comment,
     ast.GrantStmt: grants.grant,
     ast.OwnedStmt: owned.owned,

@@ -16,10 +16,10 @@ from typing import Any
 
 from catalog import collations
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Column, Constraint, Index, Role, SchemaObject, Sequence, Table, View
+from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
-from engine.ddl import alter_children, grants, names, partitions
+from engine.ddl import alter_children, grants, names, ownership, partitions
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
 from engine.ddl.drop import Removal, named, word_of
@@ -68,26 +68,41 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
         return f"ALTER {word}"
     if statement.kind not in ("table",):
         raise SqlError("42809", f'"{found.name}" is not a {statement.kind}')
-    table = names.table_named(context, statement.relation, _lock_mode(statement.commands))
-    alter_children.alter(context, table, statement.commands, statement.relation.only)
+    table = names.table_named(context, statement.relation, lock_mode(statement.commands))
+    mode = lock_mode(statement.commands)
+    alter_children.alter(context, table, statement.commands, statement.relation.only, mode)
     return "ALTER TABLE"
 
 
-def _lock_mode(commands: tuple[ast.AlterTableCmd, ...]) -> str:
-    """What the commands shut out: foreign keys let readers go on, and row locks (AlterTableGetLockLevel)."""
-    if all(command.action == "attach_partition" for command in commands):
+_SHUT_OUT_CHANGES = (
+    "attach_partition", "validate_constraint", "set_statistics", "cluster", "set_options", "reset_options",
+)  # fmt: skip
+
+
+def lock_mode(commands: tuple[ast.AlterTableCmd, ...]) -> str:
+    """What the commands shut out (AlterTableGetLockLevel): what readers and writers need not know of shuts out other
+    schema changes only, and foreign keys let readers go on, and row locks."""
+    modes = {_lock_of(command) for command in commands}
+    if "access exclusive" in modes or not modes:
+        return "access exclusive"
+    return "share row exclusive" if "share row exclusive" in modes else "share update exclusive"
+
+
+def _lock_of(command: ast.AlterTableCmd) -> str:
+    if command.action in _SHUT_OUT_CHANGES:
         return "share update exclusive"
-    for command in commands:
-        definition = command.definition
-        if command.action != "add_constraint" or not isinstance(definition, ast.ConstraintDef):
-            return "access exclusive"
-        if definition.kind != "foreign":
-            return "access exclusive"
-    return "share row exclusive"
+    definition = command.definition
+    if (
+        isinstance(definition, ast.ConstraintDef)
+        and definition.kind == "foreign"
+        and command.action == "add_constraint"
+    ):
+        return "share row exclusive"
+    return "access exclusive"
 
 
 def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: ast.AlterTableStmt) -> None:
-    names.must_own(context, item)
+    ownership.must_own(context, item)
     for command in statement.commands:
         if command.action == "owner":
             context.change({item.oid: _owned(context, item, command)})
@@ -106,7 +121,7 @@ def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTa
     """What may be altered of a materialized view: its owner."""
     if item.query is None:
         raise SqlError("42809", f'"{item.name}" is not a materialized view')
-    names.must_own(context, item)
+    ownership.must_own(context, item)
     for command in statement.commands:
         if command.action != "owner":
             not_supported(f"ALTER MATERIALIZED VIEW {command.action.upper().replace('_', ' ')}")
@@ -115,19 +130,19 @@ def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTa
 
 
 def _owned(context: DdlContext, item: Index | View | Sequence, command: ast.AlterTableCmd) -> SchemaObject:
-    owner = context.catalog.get(_owner(context, command))
-    assert isinstance(owner, Role)
-    return replace(item, owner=owner.oid) if isinstance(item, Index) else grants.with_owner(context, item, owner)
-
-
-def _owner(context: DdlContext, command: ast.AlterTableCmd) -> int:
-    name = command.value or ""
-    if name in ("current_user", "session_user", "current_role"):
-        return context.user_oid
-    oid = context.catalog.roles.get(name)
-    if oid is None:
-        raise SqlError("42704", f'role "{name}" does not exist')
-    return oid
+    """ATExecChangeOwner: an index has its table's owner, and so has a sequence that a column owns."""
+    owner = ownership.role_named(context, command.value or "")
+    if isinstance(item, Index):
+        if owner.oid != item.owner:
+            message = f'cannot change owner of index "{item.name}"'
+            hint = "Change the ownership of the index's table, instead."
+            context.notice(SqlError("42809", message, severity="WARNING", hint=hint))
+        return item
+    if isinstance(item, Sequence) and item.owned_by is not None and owner.oid != item.owner:
+        table = context.catalog.table(item.owned_by[0])
+        detail = f'Sequence "{item.name}" is linked to table "{table.name}".'
+        raise SqlError("0A000", f'cannot change owner of sequence "{item.name}"', detail=detail)
+    return grants.with_owner(context, item, ownership.new_owner(context, item, owner.name))
 
 
 class Alteration:
@@ -169,6 +184,8 @@ class Alteration:
             version = table.layouts[-1].version + 1
             table = replace(table, layouts=(*table.layouts, layout(version, table.columns)))
         made = {index.oid: index for index in self.builder.indexes}
+        if self.builder.sequences or any(self.context.catalog.get(oid) is None for oid in made):
+            ownership.must_create_in(self.context, table.schema, ownership.user_role(self.context))
         changes: dict[int, SchemaObject | None] = {item.oid: item for item in self.builder.sequences}
         if self.rewrite:
             table = self._with_new_storage(table, made)
@@ -300,7 +317,8 @@ class Alteration:
         self._refuse_dependents(column, command.cascade)
         number = column.number
         table = self.table
-        doomed = [item for item in table.constraints if number in item.columns]
+        including = {oid for oid in table.indexes if number in self._index(oid).include}
+        doomed = [item for item in table.constraints if number in item.columns or item.index in including]
         for constraint in doomed:
             self._take_constraint(constraint)
         for oid in self.table.indexes:
@@ -447,6 +465,10 @@ class Alteration:
     def drop_default(self, command: ast.AlterTableCmd) -> None:
         column = self.builder.column_named(command.name or "")
         self._refuse_identity(column)
+        if column.generated is not None:
+            message = f'column "{column.name}" of relation "{self.table.name}" is a generated column'
+            hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead."
+            raise SqlError("42601", message, hint=hint)
         self.builder.change_column(replace(column, default=None))
 
     def _refuse_identity(self, column: Column) -> None:
@@ -533,6 +555,9 @@ class Alteration:
         found = self._constraint(command.name or "", command.if_exists)
         if found is None:
             return
+        if found.kind == "f":
+            assert found.references is not None
+            self.context.lock_relation(found.references, "access exclusive")
         if found.kind == "p":
             refuse_views_that_need(self.context, self.table, found, command.cascade)
         referring = [
@@ -601,6 +626,8 @@ class Alteration:
     def validate_constraint(self, command: ast.AlterTableCmd) -> None:
         found = self._constraint(command.name or "", False)
         assert found is not None
+        if found.references is not None:
+            self.context.lock_relation(found.references, "row share")
         if not found.validated:
             done = replace(found, validated=True)
             constraints = tuple(done if item.oid == found.oid else item for item in self.table.constraints)
@@ -610,9 +637,7 @@ class Alteration:
     # ---- the rest -----------------------------------------------------------------------------------------------
 
     def owner(self, command: ast.AlterTableCmd) -> None:
-        owner = _owner(self.context, command)
-        role = self.context.catalog.get(owner)
-        assert isinstance(role, Role)
+        role = ownership.new_owner(self.context, self.table, command.value or "")
         changed = grants.with_owner(self.context, self.table, role)
         assert isinstance(changed, Table)
         self.builder.table = changed
@@ -620,7 +645,7 @@ class Alteration:
             if (isinstance(item, Index) and item.table == self.table.oid) or (
                 isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == self.table.oid
             ):
-                self.context.change({item.oid: replace(item, owner=owner)})
+                self.context.change({item.oid: replace(item, owner=role.oid)})
 
     def tablespace(self, command: ast.AlterTableCmd) -> None:
         if self.moved:

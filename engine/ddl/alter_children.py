@@ -24,8 +24,9 @@ _HIERARCHY = ("attach_partition", "detach_partition", "inherit", "no_inherit")
 _REPEATED = ("alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null", "drop_expression")
 
 
-def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, ...], only: bool) -> None:
-    """Carries out the commands on a table, which is locked, and on what inherits from it unless ONLY was said."""
+def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, ...], only: bool, mode: str) -> None:
+    """Carries out the commands on a table, which is locked in the mode, and on what inherits from it, which is locked
+    like it, unless ONLY was said."""
     ordinary = []
     for command in commands:
         if command.action in _HIERARCHY:
@@ -37,9 +38,9 @@ def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, 
     table = context.catalog.table(table.oid)
     for command in ordinary:
         _refuse_inherited(context, table, command)
+        _refuse_for_key(context, table, command)
         if only:
             _refuse_only(context, table, command)
-        _refuse_for_key(context, table, command)
     from engine.ddl.alter import Alteration  # that module uses this one
 
     alteration = Alteration(context, table)
@@ -47,7 +48,7 @@ def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, 
     if only:  # which keys and foreign keys of partitioned tables do not heed when they are dropped
         ordinary = [command for command in ordinary if command.action == "drop_constraint"]
     if not only or (ordinary and table.partitioning is not None):
-        _alter_children(context, alteration, ordinary)
+        _alter_children(context, alteration, ordinary, mode)
 
 
 def _change_hierarchy(context: DdlContext, table: Table, command: ast.AlterTableCmd) -> None:
@@ -90,11 +91,15 @@ def _refuse_inherited(context: DdlContext, table: Table, command: ast.AlterTable
 
 def _refuse_only(context: DdlContext, table: Table, command: ast.AlterTableCmd) -> None:
     """42P16 where a parent would no longer fit its children."""
+    partitioned = table.partitioning is not None
+    definition = command.definition
+    if partitioned and isinstance(definition, ast.ConstraintDef) and definition.kind == "foreign":
+        named = definition.references.name if definition.references is not None else ""
+        message = f'cannot use ONLY for foreign key on partitioned table "{table.name}" referencing relation "{named}"'
+        raise SqlError("42809", message)
     if table.oid not in context.catalog.children:
         return
-    partitioned = table.partitioning is not None
     hint = "Do not specify the ONLY keyword."
-    definition = command.definition
     if command.action == "add_column":
         raise SqlError("42P16", "column must be added to child tables too")
     if command.action == "alter_type":
@@ -112,7 +117,8 @@ def _refuse_only(context: DdlContext, table: Table, command: ast.AlterTableCmd) 
             message = "constraint must be added to child tables too"
         raise SqlError("42P16", message, hint=hint)
     is_check = isinstance(definition, ast.ConstraintDef) and definition.kind == "check" and not definition.no_inherit
-    if is_check and command.action == "add_constraint":
+    taken = any(item.name == getattr(definition, "name", None) for item in table.constraints)
+    if is_check and not taken and command.action == "add_constraint":
         raise SqlError("42P16", "constraint must be added to child tables too")
 
 
@@ -134,18 +140,20 @@ def _refuse_for_key(context: DdlContext, table: Table, command: ast.AlterTableCm
 # ---- children -------------------------------------------------------------------------------------------------------
 
 
-def _alter_children(context: DdlContext, above: Alteration, commands: Sequence[ast.AlterTableCmd]) -> None:
+def _alter_children(context: DdlContext, above: Alteration, commands: Sequence[ast.AlterTableCmd], mode: str) -> None:
     parent = context.catalog.table(above.old.oid)
     for oid in context.catalog.children.get(parent.oid, ()):
-        context.lock_relation(oid, "access exclusive")
+        context.lock_relation(oid, mode)
         child = _Child(context, context.catalog.table(oid), above.old, parent)
         taken = [child.take(command) for command in commands]
         down = [command for command in taken if command is not None]
+        if (down or above.builder.new_constraints) and context.environment.is_of_others(child.alteration.old):
+            raise SqlError("0A000", "cannot alter temporary tables of other sessions")
         for constraint in above.builder.new_constraints:
             child.take_constraint(constraint)
         child.finish()
         if down or above.builder.new_constraints:
-            _alter_children(context, child.alteration, down)
+            _alter_children(context, child.alteration, down, mode)
     _give_keys(context, parent, above)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
-from catalog.privileges import may
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
@@ -23,16 +22,14 @@ from catalog.schema import (
     Database,
     Index,
     IndexColumn,
-    Role,
     Schema,
     SchemaObject,
     Table,
 )
-from catalog.system.shared import acts_as
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.changes.tables import HIDDEN_SCHEMA, can_be_in_streams, log_name, log_of
-from engine.ddl import names
+from engine.ddl import names, ownership
 from engine.ddl.context import DdlContext
 from engine.ddl.tables import layout
 from engine.ddl.tablespaces import find as find_tablespace
@@ -66,8 +63,7 @@ def _create(context: DdlContext, statement: ast.ChangeStreamStmt) -> None:
         return
     database = context.catalog.get(context.catalog.database)
     assert isinstance(database, Database)
-    if not may(context.catalog, database, names.user_role(context), "C"):
-        raise SqlError("42501", f"permission denied for database {database.name}")
+    ownership.must_create_schemas(context, ownership.user_role(context))
     stream = ChangeStream(context.new_oid(), database.oid, name, owner=context.user_oid)
     if statement.tables is None:
         if not context.is_superuser:
@@ -125,8 +121,7 @@ def _owned(context: DdlContext, name: str) -> ChangeStream:
     found = context.catalog.change_streams.get(name)
     if found is None:
         raise SqlError("42704", f'change stream "{name}" does not exist')
-    if not acts_as(context.catalog, names.user_role(context), found.owner):
-        raise SqlError("42501", f"must be owner of change stream {name}")
+    ownership.must_own(context, found)
     context.lock_name(0, f"change stream {name}")
     return found
 
@@ -140,7 +135,7 @@ def _altered(context: DdlContext, stream: ChangeStream, statement: ast.ChangeStr
         context.lock_name(0, f"change stream {statement.value}")
         return replace(stream, name=statement.value)
     if statement.action == "owner":
-        return replace(stream, owner=_new_owner(context, statement.value))
+        return replace(stream, owner=ownership.new_owner(context, stream, statement.value).oid)
     if stream.all_tables:
         raise SqlError("55000", f'change stream "{stream.name}" is defined as FOR ALL TABLES')
     assert statement.tables is not None
@@ -157,17 +152,6 @@ def _altered(context: DdlContext, stream: ChangeStream, statement: ast.ChangeStr
     if not left:
         raise SqlError("55000", "a change stream needs a table", hint="DROP CHANGE STREAM ends it.")
     return replace(stream, tables=left)
-
-
-def _new_owner(context: DdlContext, name: str) -> int:
-    if name in ("current_user", "current_role", "session_user"):
-        return context.user_oid
-    role = context.catalog.get(context.catalog.roles.get(name, 0))
-    if not isinstance(role, Role):
-        raise SqlError("42704", f'role "{name}" does not exist')
-    if not acts_as(context.catalog, names.user_role(context), role.oid):
-        raise SqlError("42501", f'must be member of role "{name}"')
-    return role.oid
 
 
 def _drop(context: DdlContext, statement: ast.ChangeStreamStmt) -> None:

@@ -20,7 +20,6 @@ from catalog.routines import shown_signature
 from catalog.schema import USER_TYPES, Domain, Extension, Index, Routine, SchemaObject, Table, View
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
-from engine.sql import tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
 from engine.sql.analyze.views import stored_query
@@ -89,7 +88,7 @@ def _used(node: object, wanted: Callable[[int], bool]) -> int:
             if isinstance(found, Function | Operator) and wanted(found.oid):
                 return found.oid
         type_ = getattr(item, "type", None)
-        if isinstance(type_, TypeRef) and not isinstance(item, tree.RangeColumn) and wanted(type_.oid):
+        if isinstance(type_, TypeRef) and wanted(type_.oid):
             return type_.oid
     return 0
 

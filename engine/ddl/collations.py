@@ -18,17 +18,15 @@ from catalog.schema import (
     Composite,
     Domain,
     Index,
-    Role,
     SchemaObject,
     Table,
     View,
 )
-from catalog.system.shared import acts_as
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
-from engine.ddl import names
 from engine.ddl.code_users import own_objects
 from engine.ddl.context import DdlContext
+from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema
 from engine.sql import ast, tree
 from engine.sql.analyze.collations import collation_of, texts_of
 from engine.sql.analyze.views import stored_query
@@ -142,11 +140,15 @@ def _of_libc(given: dict[str, str], deterministic: bool, item: Collation) -> Col
     return replace(item, locale=locale or "C", provider="c")
 
 
-def find(context: DdlContext, name: tuple[str, ...]) -> Collation:
+def find(context: DdlContext, name: tuple[str, ...], drop: bool = False) -> Collation:
     """The user's collation of that name. Raises 42704, 42501 for another's, and for a built-in one."""
     found = context.environment.find_collation(name)
-    if found.oid not in context.catalog.objects or not acts_as(context.catalog, names.user_role(context), found.owner):
+    if found.oid not in context.catalog.objects:
         raise SqlError("42501", f"must be owner of collation {found.name}")
+    if drop:
+        must_own_to_drop(context, found)
+    else:
+        must_own(context, found)
     return found
 
 
@@ -156,7 +158,7 @@ def to_drop(context: DdlContext, name: tuple[str, ...]) -> Collation:
     if found.oid not in context.catalog.objects and context.is_superuser:
         shown = quote_identifier(found.name)
         raise SqlError("2BP01", f"cannot drop collation {shown} because it is required by the database system")
-    return find(context, name)
+    return find(context, name, drop=True)
 
 
 def alter(context: DdlContext, statement: ast.AlterTypeStmt) -> str:
@@ -175,20 +177,15 @@ def alter(context: DdlContext, statement: ast.AlterTypeStmt) -> str:
         context.change({item.oid: replace(item, version=version)})
         return tag
     if statement.action == "owner":
-        oid = context.catalog.roles.get(statement.value)
-        owner = None if oid is None else context.catalog.get(oid)
-        if not isinstance(owner, Role):
-            raise SqlError("42704", f'role "{statement.value}" does not exist')
-        context.change({item.oid: replace(item, owner=owner.oid)})
+        context.change({item.oid: replace(item, owner=new_owner(context, item, statement.value).oid)})
         return tag
     schema, name = item.schema, statement.value
     if statement.action == "schema":
-        found = context.catalog.schemas.get(statement.value)
-        if found is None:
-            raise SqlError("3F000", f'schema "{statement.value}" does not exist')
-        schema, name = found, item.name
+        schema, name = target_schema(context, item.schema, item.name, statement.value).oid, item.name
         if schema == item.schema:
             return tag
+    else:
+        must_rename(context, item)
     context.lock_name(schema, name)
     if (schema, name) in context.catalog.collations:
         shown = context.catalog.schema_name(schema)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError
@@ -71,6 +72,31 @@ class CopyStorage:
 Job = RewriteTable | BuildIndex | ValidateConstraint | CopyStorage
 
 
+def settled(jobs: Items[Job], catalog: Catalog) -> list[Job]:
+    """The jobs of one schema change, for tables as the whole of it leaves them: a later part of the change may have
+    given a table more indexes, or put its rows elsewhere. A table is written anew once, with all of its indexes, before
+    anything looks at its rows."""
+    rewrites: dict[int, RewriteTable] = {}
+    others: list[Job] = []
+    for job in jobs:
+        if isinstance(job, RewriteTable):
+            first = rewrites.get(job.old.oid)
+            conversions = job.conversions if first is None else first.conversions + job.conversions
+            old = job.old if first is None else first.old
+            rewrites[old.oid] = RewriteTable(old, _final(catalog, job.new), conversions)
+        elif isinstance(job, CopyStorage):
+            others.append(job)
+        else:
+            others.append(replace(job, table=_final(catalog, job.table)))
+    built = [job for job in others if not (isinstance(job, BuildIndex) and job.table.oid in rewrites)]
+    return [*rewrites.values(), *built]
+
+
+def _final(catalog: Catalog, table: Table) -> Table:
+    found = catalog.get(table.oid)
+    return found if isinstance(found, Table) else table
+
+
 class DdlContext(Protocol):
     """One schema change. Runs on the engine's thread in a transaction and may raise LockWait (then it runs again)."""
 
@@ -79,6 +105,7 @@ class DdlContext(Protocol):
 
     user_oid: int
     user_name: str
+    session_user_name: str
     is_superuser: bool
 
     @property
@@ -102,6 +129,19 @@ class DdlContext(Protocol):
 
     def then(self) -> Then | None:
         """The moment of CREATE DATABASE ... FROM ... AS OF; None for now."""
+
+    def check_stored_setting(self, setting: ast.SetStmt) -> None:
+        """Of ALTER ROLE and ALTER DATABASE ... SET. Raises 42501 for what is for superusers, 22023, 0A000."""
+
+    def large_objects_of(self, owner: int) -> list[int]:
+        """The large objects (OIDs) of this database that a role owns."""
+
+    def large_objects_elsewhere(self, owner: int) -> dict[str, int]:
+        """How many large objects it owns in other databases, by their names."""
+
+    def give_large_object(self, oid: int, owner: int) -> None: ...
+
+    def drop_large_object(self, oid: int) -> None: ...
 
     def heirs(self, storage_id: int) -> list[int]:
         """The storage ids of branches that lean on one, as of the last commit that is sequenced."""
@@ -130,6 +170,9 @@ class DdlContext(Protocol):
 
     def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
         """Of CREATE or ALTER TABLESPACE; `default`: of pg_default. Raises 0A000 for what this node cannot do."""
+
+    def is_parameter(self, name: str) -> bool:
+        """Whether there is, or could be, a setting of that name, which is in lower case."""
 
     def check_temporary_place(self) -> None:
         """Raises 0A000 where temporary tables cannot lie beside pg_default."""
@@ -161,6 +204,9 @@ class DdlContext(Protocol):
 
     def database_in_use(self, oid: int) -> bool:
         """Whether any session is connected to it, or a prepared transaction is of it."""
+
+    def sequence_value(self, sequence: Sequence) -> int:
+        """The last value that was drawn or set, or the start."""
 
     def set_sequence_start(self, sequence: Sequence, value: int) -> None:
         """The state of a sequence with a new storage id: the next value is `value`. Part of the transaction."""

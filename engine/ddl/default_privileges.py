@@ -11,8 +11,8 @@ from dataclasses import replace
 from catalog import privileges
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import DEFAULTS, WORDS, Grant
-from catalog.schema import Catalog, Database, DefaultAcl, Role, Schema, SchemaObject, Sequence, Table, View
-from engine.ddl import names
+from catalog.schema import Catalog, Database, DefaultAcl, Role, Routine, Schema, SchemaObject, Sequence, Table, View
+from engine.ddl import ownership
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -36,24 +36,14 @@ def alter(context: DdlContext, statement: ast.DefaultPrivilegesStmt) -> str:
     database = context.catalog.get(context.catalog.database)
     assert isinstance(database, Database)
     letters = _letters(grant, kind)
-    roles = [_role(context, name) for name in statement.roles] if statement.roles else [names.user_role(context)]
+    roles = [ownership.role_named(context, name) for name in statement.roles or ("current_user",)]
     schemas = [_schema(context, name) for name in statement.schemas] or [0]
     for role in roles:
-        if not (context.is_superuser or role.name in privileges.names_of(context.catalog, names.user_role(context))):
-            raise SqlError("42501", f'must be member of role "{role.name}"')
+        ownership.must_be_member(context, role)
         for schema in schemas:
             database = _changed(context, database, role, schema, kind, grant, letters)
     context.change({database.oid: database})
     return "ALTER DEFAULT PRIVILEGES"
-
-
-def _role(context: DdlContext, name: str) -> Role:
-    if name in ("current_user", "current_role", "session_user"):
-        return names.user_role(context)
-    found = context.catalog.get(context.catalog.roles.get(name, 0))
-    if not isinstance(found, Role):
-        raise SqlError("42704", f'role "{name}" does not exist')
-    return found
 
 
 def _schema(context: DdlContext, name: str) -> int:
@@ -94,7 +84,7 @@ def _changed(
     own = default_grants(role, kind)
     grants = tuple(map(privileges.parse, old.acl)) if old is not None else () if schema else own
     for name in grant.grantees:
-        grantee = "" if name == "public" else _role(context, name).name
+        grantee = "" if name == "public" else ownership.role_named(context, name).name
         if not grantee and grant.is_grant and grant.grant_option:
             raise SqlError("0LP01", "grant options can only be granted to roles")
         change = Grant(grantee, role.name, letters, letters if grant.grant_option else frozenset())
@@ -176,12 +166,12 @@ def _keep(context: DdlContext, acls: tuple[DefaultAcl, ...]) -> None:
         context.change({database.oid: replace(database, default_acls=acls)})
 
 
-def acl_of_new(catalog: Catalog, item: Table | View | Sequence | Schema) -> tuple[str, ...] | None:
+def acl_of_new(catalog: Catalog, item: Table | View | Sequence | Schema | Routine) -> tuple[str, ...] | None:
     """The privileges that an object begins with, None for its kind's default."""
     database = catalog.get(catalog.database)
     if not isinstance(database, Database) or not database.default_acls:
         return None
-    kind = {Table: "table", View: "table", Sequence: "sequence", Schema: "schema"}[type(item)]
+    kind = {Table: "table", View: "table"}.get(type(item)) or privileges.kind_of(item)
     role = catalog.get(item.owner)
     if not isinstance(role, Role):
         return None

@@ -36,12 +36,12 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
-from engine.ddl import collations, names
+from engine.ddl import collations, names, ownership
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
 from engine.ddl.sequences import restarted
-from engine.ddl.user_types import find_type, must_own, users_of
+from engine.ddl.user_types import find_type, users_of
 from engine.sql import ast
 from engine.txn.interface import EmptiedStorage
 
@@ -384,6 +384,15 @@ def drop(context: DdlContext, statement: ast.DropStmt) -> str:
     return tag
 
 
+def _lock_siblings(context: DdlContext, partition: Table) -> None:
+    """What goes with a partition's table: where rows of its parent go (heap_drop_with_catalog)."""
+    for oid in partition.parents:
+        context.lock_relation(oid, "access exclusive")
+        for child in map(context.catalog.table, context.catalog.children.get(oid, ())):
+            if child.bound is not None and child.bound.kind == "d":
+                context.lock_relation(child.oid, "access exclusive")
+
+
 def _drop_types(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
     """DROP TYPE and DROP DOMAIN. Raises 42704, 42809 (no domain), 42501, 2BP01."""
     roots: list[SchemaObject] = []
@@ -400,7 +409,7 @@ def _drop_types(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
                 raise SqlError(sqlstate, message)
             context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
             continue
-        must_own(context, found)
+        ownership.must_own_to_drop(context, found)
         if statement.kind == "domain" and not isinstance(found, Domain):
             raise SqlError("42809", f'"{".".join(parts)}" is not a domain')
         roots.append(found)
@@ -476,8 +485,7 @@ def _schema(context: DdlContext, parts: tuple[str, ...]) -> Schema | None:
     if found.oid in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
         message = f"cannot drop schema {found.name} because it is required by the database system"
         raise SqlError("2BP01", message)
-    if not context.is_superuser and found.owner != context.user_oid:
-        raise SqlError("42501", f"must be owner of schema {found.name}")
+    ownership.must_own(context, found)
     return found
 
 
@@ -498,7 +506,11 @@ def _relation(context: DdlContext, kind: str, parts: tuple[str, ...]) -> SchemaO
         hint = f"Use DROP {word.upper()} to remove {'an' if word == 'index' else 'a'} {word}."
         article = "an" if kind == "index" else "a"
         raise SqlError("42809", f'"{found.name}" is not {article} {shown}', hint=hint)
-    names.must_own(context, found)
+    ownership.must_own_to_drop(context, found)
+    if isinstance(found, Table) and found.bound is not None:
+        _lock_siblings(context, found)
+    elif isinstance(found, Index):  # before the index: who has the table is not waited for by one who holds that
+        context.lock_relation(found.table, "access exclusive")
     context.lock_relation(found.oid, "access exclusive")
     return context.catalog.get(found.oid)
 
@@ -542,6 +554,8 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
             hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly."
             raise SqlError("42809", "cannot truncate only a partitioned table", hint=hint)
         for child in () if relation.only else context.catalog.descendants(table.oid):
+            if context.environment.is_of_others(child):
+                continue
             context.lock_relation(child.oid, "access exclusive")
             tables[child.oid] = context.catalog.table(child.oid)
     while referring := _referring(context, tables):
@@ -555,6 +569,8 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
             )
         for other, _, _ in referring:
             if other.oid not in tables:
+                if not names.may_on_table(context, other, "D"):
+                    raise SqlError("42501", f"permission denied for table {other.name}")
                 context.notice(SqlError("00000", f'truncate cascades to table "{other.name}"', severity="NOTICE"))
                 context.lock_relation(other.oid, "access exclusive")
                 tables[other.oid] = other

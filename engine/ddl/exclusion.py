@@ -5,13 +5,12 @@ Which operators an access method can compare by is PostgreSQL's pg_amop, those a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.functions.base import Operator
 from catalog.operator_classes import METHODS, default_class, family_name, operator_class
-from catalog.schema import Constraint, Index, IndexColumn, Table
+from catalog.schema import Constraint, Index, IndexColumn
 from catalog.types import format_type
 from engine.ddl import names
 from engine.ddl.expressions import stored_predicate
@@ -22,6 +21,7 @@ from engine.sql.analyze.errors import fail
 from engine.sql.analyze.resolve import operator_for
 
 if TYPE_CHECKING:
+    from engine.ddl.context import DdlContext
     from engine.ddl.tables import TableBuilder
 
 _RANGES, _AREAS, _POINTS, _NETWORKS = ("&&", "-|-", "="), ("&&", "~="), ("<->", "~="), ("&&", "<>", "=")
@@ -52,7 +52,7 @@ def exclusion(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constrain
         raise SqlError("0A000", f'access method "{statement.method}" does not support exclusion constraints')
     columns = tuple(index_column(context, table, element, statement.method) for element in statement.elements)
     found = tuple(
-        _operator(statement.method, column, written)
+        _operator(context, statement.method, column, written)
         for column, written in zip(columns, constraint.operators, strict=True)
     )
     taken = [index.name for index in builder.indexes]
@@ -88,9 +88,9 @@ def exclusion(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constrain
     )
 
 
-def _operator(method: str, column: IndexColumn, written: tuple[str, ...]) -> Operator:
+def _operator(context: DdlContext, method: str, column: IndexColumn, written: tuple[str, ...]) -> Operator:
     """Raises 42883, 42809."""
-    found = operator_for(written, column.type.oid, column.type.oid, -1)
+    found = operator_for(context.environment, written, column.type.oid, column.type.oid, -1)
     shown = f"{found.name}({format_type(found.left)},{format_type(found.right)})"
     if found.commutator != found.oid:
         detail = "Only commutative operators can be used in exclusion constraints."
@@ -103,27 +103,3 @@ def _operator(method: str, column: IndexColumn, written: tuple[str, ...]) -> Ope
         message = f'operator {shown} is not a member of operator family "{family_name(class_)}"'
         raise SqlError("42809", message, detail=detail)
     return found
-
-
-def copied_exclusion(builder: TableBuilder, source: Table, constraint: Constraint) -> None:
-    """LIKE ... INCLUDING INDEXES: the constraint of another table, whose columns have the same names."""
-    context, table = builder.context, builder.table
-    assert constraint.index is not None
-    index = context.catalog.index(constraint.index)
-    numbers = {0: 0} | {column.number: builder.column_named(column.name).number for column in source.columns}
-    columns = tuple(replace(item, number=numbers[item.number]) for item in index.columns)
-    words = "_".join(source.column_by_number(item.number).name if item.number else "expr" for item in index.columns)
-    name = names.free_relation_name(
-        context, table.schema, table.name, words, "excl", [item.name for item in builder.indexes]
-    )
-    made = replace(
-        index, oid=context.new_oid(), schema=table.schema, name=name, table=table.oid, columns=columns,
-        storage_id=context.new_storage_id(table.tablespace), include=tuple(numbers[item] for item in index.include),
-        owner=table.owner, tablespace=table.tablespace, comment=None,
-    )  # fmt: skip
-    builder.add_index(made)
-    copied = replace(
-        constraint, oid=context.new_oid(), name=name, columns=tuple(item.number for item in columns), index=made.oid,
-        comment=None,
-    )  # fmt: skip
-    builder.table = replace(builder.table, constraints=(*builder.table.constraints, copied))

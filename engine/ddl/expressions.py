@@ -12,7 +12,7 @@ from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
-from engine.sql.analyze.routines import expanded_expression
+from engine.sql.analyze.routines import inlined
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_expression
 
@@ -31,14 +31,29 @@ def default_text(context: DdlContext, expression: ast.Node, target: TypeRef) -> 
     return stored_text(context, found)
 
 
-def stored_generated(context: DdlContext, table: Table, constraint: ast.ConstraintDef, target: TypeRef) -> str:
-    """GENERATED ALWAYS AS (...) STORED. Raises 42P17 for what is not immutable."""
+def stored_generated(
+    context: DdlContext, table: Table, constraint: ast.ConstraintDef, target: TypeRef, own: int
+) -> str:
+    """GENERATED ALWAYS AS (...) STORED, of the column `own`. Raises 42P17 for what is not immutable, or is made from
+    another generated column."""
     assert constraint.expression is not None
     kind = "column generation expressions"
     plain = TypeRef(target.oid, target.typmod)
     found = analyze_expression(constraint.expression, context.environment, table, plain, kind)
     _immutable(context, found, "generation expression is not immutable")
+    for number in columns_used(found):
+        if number == own or (number and table.column_by_number(number).generated is not None):
+            raise from_generated(table.column_by_number(number).name)
     return stored_text(context, found, table)
+
+
+def from_generated(name: str) -> SqlError:
+    """42P17."""
+    return SqlError(
+        "42P17",
+        f'cannot use generated column "{name}" in column generation expression',
+        detail="A generated column cannot reference another generated column.",
+    )
 
 
 def stored_check(context: DdlContext, table: Table, constraint: ast.ConstraintDef) -> tuple[str, tuple[int, ...]]:
@@ -78,7 +93,7 @@ def columns_used(expression: tree.Expr) -> tuple[int, ...]:
 
 def _immutable(context: DdlContext, expression: tree.Expr, message: str) -> None:
     """A function in SQL is as immutable as what its body calls."""
-    for item, _ in expressions_in(expanded_expression(expression, context.catalog)):
+    for item, _ in expressions_in(inlined(expression, context.catalog)):
         volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
         if volatile or isinstance(item, tree.SqlValueFunction):
             raise SqlError("42P17", message)

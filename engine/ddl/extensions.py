@@ -9,7 +9,7 @@ from catalog.extensions import VIEWS, Available, available
 from catalog.functions.quoting import quote_identifier
 from catalog.privileges import may
 from catalog.schema import Database, Extension, Role, Schema, SchemaObject, View
-from engine.ddl import names
+from engine.ddl import ownership
 from engine.ddl.code_users import refuse_users
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
@@ -86,7 +86,7 @@ def _may_create(context: DdlContext, name: str) -> None:
     database = context.catalog.get(context.catalog.database)
     if context.is_superuser or not isinstance(database, Database):
         return
-    if not may(context.catalog, database, names.user_role(context), "C"):
+    if not may(context.catalog, database, ownership.user_role(context), "C"):
         raise SqlError(
             "42501",
             f'permission denied to create extension "{name}"',
@@ -111,8 +111,7 @@ def _named(context: DdlContext, name: str) -> Extension:
     found = context.catalog.extensions.get(name)
     if found is None:
         raise SqlError("42704", f'extension "{name}" does not exist')
-    if not context.is_superuser and found.owner != context.user_oid:
-        raise SqlError("42501", f"must be owner of extension {name}")
+    ownership.must_own(context, found)
     return found
 
 

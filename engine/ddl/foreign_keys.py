@@ -23,6 +23,10 @@ def foreign_key(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constra
     table = builder.table
     own = [builder.column_named(name) for name in constraint.columns]
     parent, parent_indexes = _parent(builder, constraint.references)
+    if constraint.not_valid and table.partitioning is not None and not builder.is_new:
+        message = f'cannot add NOT VALID foreign key on partitioned table "{table.name}" referencing relation'
+        detail = "This feature is not yet supported on partitioned tables."
+        raise SqlError("42809", f'{message} "{parent.name}"', detail=detail)
     referenced = _referenced_columns(parent, constraint)
     if len(own) != len(referenced):
         raise SqlError("42830", "number of referencing and referenced columns for foreign key disagree")
@@ -58,7 +62,7 @@ def foreign_key(builder: TableBuilder, constraint: ast.ConstraintDef) -> Constra
         match=constraint.match,
         deferrable=constraint.deferrable,
         initially_deferred=constraint.initially_deferred,
-        validated=not constraint.not_valid,
+        validated=not constraint.not_valid or builder.is_new,
     )
 
 

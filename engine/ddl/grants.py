@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
 from catalog import privileges
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import DEFAULTS, WORDS, Grant, Securable
-from catalog.schema import Column, Database, Role, Routine, Schema, Sequence, Table, Tablespace, View
-from engine.ddl import names, routines
+from catalog.schema import (
+    DATABASE_OWNER_OID,
+    Column,
+    Database,
+    Parameter,
+    Role,
+    Schema,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
+from engine.ddl import names, ownership, routines
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 
@@ -24,7 +36,7 @@ _SHOWN = {letter: word for word, letter in WORDS.items() if word != "TEMP"}
 def grant(context: DdlContext, statement: ast.GrantStmt) -> str:
     """GRANT and REVOKE. Raises 42501, 42704, 42P01, 3F000, 3D000, 0LP01, 2BP01."""
     tag = "GRANT" if statement.is_grant else "REVOKE"
-    if statement.granted_by is not None and _role_named(context, statement.granted_by) != context.user_name:
+    if statement.granted_by is not None and ownership.role_named(context, statement.granted_by).oid != context.user_oid:
         raise SqlError("0A000", "grantor must be current user")
     if statement.object_kind == "role":
         _membership(context, statement)
@@ -35,23 +47,12 @@ def grant(context: DdlContext, statement: ast.GrantStmt) -> str:
     return tag
 
 
-def _role(context: DdlContext, name: str) -> Role:
-    found = context.catalog.get(context.catalog.roles.get(_role_named(context, name), 0))
-    if not isinstance(found, Role):
-        raise SqlError("42704", f'role "{name}" does not exist')
-    return found
-
-
-def _role_named(context: DdlContext, name: str) -> str:
-    return context.user_name if name in ("current_user", "current_role", "session_user") else name
-
-
 def _grantee(context: DdlContext, name: str, statement: ast.GrantStmt) -> str:
     if name == "public":
         if statement.is_grant and statement.grant_option:
             raise SqlError("0LP01", "grant options can only be granted to roles")
         return ""
-    return _role(context, name).name
+    return ownership.role_named(context, name).name
 
 
 # ---- objects --------------------------------------------------------------------------------------------------------
@@ -77,6 +78,8 @@ def _objects(context: DdlContext, statement: ast.GrantStmt) -> Iterator[Securabl
             letters = {"all_functions": "f", "all_procedures": "p"}.get(kind, "fp")
             for found in list(catalog.routines.values()):
                 yield from (item for item in found if item.schema == schema.oid and item.kind in letters)
+        elif kind == "parameter":
+            yield from _parameter(context, ".".join(parts).lower(), statement.is_grant)
         elif kind in ("schema", "database", "tablespace"):
             yield _named(context, {"schema": Schema, "database": Database, "tablespace": Tablespace}[kind], parts[0])
         else:
@@ -91,6 +94,17 @@ def _named(context: DdlContext, kind: type[Schema | Database | Tablespace], name
         sqlstate = {Schema: "3F000", Database: "3D000"}.get(kind, "42704")
         raise SqlError(sqlstate, f'{kind.__name__.lower()} "{name}" does not exist')
     return found
+
+
+def _parameter(context: DdlContext, name: str, is_grant: bool) -> Iterator[Parameter]:
+    """A setting is an object once something is granted on it; before there is nothing to revoke."""
+    found = context.catalog.parameters.get(name)
+    if found is not None:
+        yield found
+    elif is_grant:
+        if not context.is_parameter(name):
+            raise SqlError("42602", f'invalid parameter name "{name}"')
+        yield Parameter(context.new_oid(), name)
 
 
 def _relation(context: DdlContext, parts: tuple[str, ...], kind: str) -> Table | View | Sequence:
@@ -124,7 +138,17 @@ def _change(context: DdlContext, statement: ast.GrantStmt, item: Securable, gran
         for word, columns in statement.privileges:
             for name in columns:
                 item = _on_column(context, statement, item, name, word, grantees)
-    context.change({item.oid: item})
+    if item.oid in context.catalog.objects or kept(context, item) is not None:
+        context.change({item.oid: kept(context, item)})
+
+
+def kept(context: DdlContext, item: Securable) -> Securable | None:
+    """An object after a change of its privileges: a setting with none but the default ones is an object no more."""
+    if isinstance(item, Parameter):
+        default = privileges.grants_of(context.catalog, replace(item, acl=None))
+        if set(privileges.grants_of(context.catalog, item)) == set(default):
+            return None
+    return item
 
 
 def _letters(context: DdlContext, statement: ast.GrantStmt, item: Securable, kind: str) -> frozenset[str]:
@@ -162,10 +186,12 @@ def _changed(
     grants: tuple[Grant, ...],
     letters: frozenset[str],
     grantees: list[str],
+    above: tuple[Grant, ...] = (),
 ) -> tuple[Grant, ...]:
-    """The items of an object, or of a column of it, after the statement."""
+    """The items of an object, or of a column of it, after the statement. `above`: of a column's relation, whose grant
+    options count for the column too."""
     owner = privileges.owner_name(context.catalog, item)
-    grantor, options = _grantor(context, item, grants, owner, DEFAULTS[kind][0])
+    grantor, options = _grantor(context, item, (*grants, *above), owner, DEFAULTS[kind][0])
     done = letters & options
     all_meant = any(word == "all" for word, _ in statement.privileges)
     if not options and not _holds_any(context, item, grants):
@@ -174,6 +200,10 @@ def _changed(
     _warn(context, statement.is_grant, done, letters, all_meant, name)
     if not done:
         return grants
+    if above and statement.is_grant and statement.grant_option:
+        _, of_column = _grantor(context, item, grants, owner, DEFAULTS[kind][0])
+        if not done <= of_column:
+            raise SqlError("0LP01", "grant options cannot be granted back to your own grantor")
     for grantee in grantees:
         kept = done if statement.grant_option else frozenset[str]()
         change = Grant(grantee, grantor, done, kept)
@@ -199,17 +229,11 @@ def _warn(
     context.notice(SqlError(sqlstate, f'{how} privileges {what} for "{name}"', severity="WARNING"))
 
 
-def _user(context: DdlContext) -> Role:
-    found = context.catalog.get(context.user_oid)
-    assert isinstance(found, Role)
-    return found
-
-
 def _grantor(
     context: DdlContext, item: Securable, grants: tuple[Grant, ...], owner: str, everything: str
 ) -> tuple[str, frozenset[str]]:
     """select_best_grantor: in whose name, and what may be granted on."""
-    user = _user(context)
+    user = ownership.user_role(context)
     if privileges.is_owner(context.catalog, item, user):
         return owner, frozenset(everything)
     best, most = user.name, frozenset[str]()
@@ -221,8 +245,9 @@ def _grantor(
 
 
 def _holds_any(context: DdlContext, item: Securable, grants: tuple[Grant, ...]) -> bool:
-    mine = privileges.names_of(context.catalog, _user(context))
-    return any(one.grantee in mine for one in grants)
+    user = ownership.user_role(context)
+    mine = privileges.names_of(context.catalog, user)
+    return bool(privileges.held(context.catalog, item, user)[0]) or any(one.grantee in mine for one in grants)
 
 
 # ---- columns --------------------------------------------------------------------------------------------------------
@@ -240,12 +265,7 @@ def _on_column(
         raise SqlError("0LP01", f"invalid privilege type {word.upper()} for column")
     grants = privileges.column_grants(column)
     above = privileges.grants_of(context.catalog, item)
-    grantor_grants = (*grants, *above)
-    owner = privileges.owner_name(context.catalog, item)
-    _, options = _grantor(context, item, grantor_grants, owner, everything)
-    if not options and not _holds_any(context, item, grantor_grants):
-        raise SqlError("42501", f"permission denied for table {item.name}")
-    changed = _changed(context, statement, item, "column", name, grants, letters, grantees)
+    changed = _changed(context, statement, item, "column", name, grants, letters, grantees, above)
     return _with_column(item, column, changed)
 
 
@@ -263,7 +283,8 @@ def _revoked_of_columns(
     for column in item.columns:
         if column.acl is not None and mine:
             grants = privileges.column_grants(column)
-            grants = _changed(context, statement, item, "column", column.name, grants, mine, grantees)
+            above = privileges.grants_of(context.catalog, item)
+            grants = _changed(context, statement, item, "column", column.name, grants, mine, grantees, above)
             item = _with_column(item, column, grants)
     return item
 
@@ -273,7 +294,7 @@ def mentioning(context: DdlContext, role: str) -> list[Securable]:
     return [
         item
         for item in context.catalog.objects.values()
-        if isinstance(item, (Table, View, Sequence, Schema, Database, Tablespace, Routine)) and _mentions(item, role)
+        if isinstance(item, get_args(Securable)) and _mentions(item, role)
     ]
 
 
@@ -315,29 +336,35 @@ def with_owner(context: DdlContext, item: Securable, owner: Role) -> Securable:
 
 def _membership(context: DdlContext, statement: ast.GrantStmt) -> None:
     for word, _ in statement.privileges:
-        group = _role(context, word)
-        _must_administer(context, group)
+        group = ownership.role_named(context, word)
+        must_administer(context, group)
         for name in statement.grantees:
             if name == "public":
                 raise SqlError("42704", 'role "public" does not exist')
-            member = _role(context, name)
+            member = ownership.role_named(context, name)
             if statement.is_grant:
                 add_member(context, group, member, statement.grant_option)
             else:
-                _remove_member(context, group, member, statement.grant_option)
+                remove_member(context, group, member, statement.grant_option)
 
 
-def _must_administer(context: DdlContext, group: Role) -> None:
-    user = _user(context)
+def must_administer(context: DdlContext, group: Role) -> None:
+    """42501 unless the user may give membership in a role away: by CREATEROLE, or the role's ADMIN OPTION, which it or
+    a role that it is a member of has."""
+    user = ownership.user_role(context)
     if group.superuser and not user.superuser:
         raise SqlError("42501", "must be superuser to alter superusers")
-    if not (user.superuser or user.create_role or group.oid in user.admin_of):
+    admin = privileges.administers(context.catalog, user, group.oid)
+    if not (user.create_role or admin):
         raise SqlError("42501", f'must have admin option on role "{group.name}"')
 
 
 def add_member(context: DdlContext, group: Role, member: Role, admin: bool) -> None:
-    """Makes a role a member of another. Raises 0LP01 for a circle."""
-    if member.oid == group.oid or member.name in privileges.names_of(context.catalog, replace(group, inherit=True)):
+    """Makes a role a member of another. Raises 0LP01 for a circle, and for the role of the database's owner."""
+    if DATABASE_OWNER_OID in (group.oid, member.oid):
+        word = "have explicit members" if group.oid == DATABASE_OWNER_OID else "be a member of any role"
+        raise SqlError("0LP01", f'role "pg_database_owner" cannot {word}')
+    if member.oid in privileges.roles_of(context.catalog, group, inherited=False):
         raise SqlError("0LP01", f'role "{group.name}" is a member of role "{member.name}"')
     if group.oid in member.member_of and not (admin and group.oid not in member.admin_of):
         message = f'role "{member.name}" is already a member of role "{group.name}"'
@@ -348,7 +375,8 @@ def add_member(context: DdlContext, group: Role, member: Role, admin: bool) -> N
     context.change({member.oid: replace(member, member_of=members, admin_of=admins)})
 
 
-def _remove_member(context: DdlContext, group: Role, member: Role, only_option: bool) -> None:
+def remove_member(context: DdlContext, group: Role, member: Role, only_option: bool) -> None:
+    """Ends a membership, or only its ADMIN OPTION."""
     if group.oid not in member.member_of:
         message = f'role "{member.name}" is not a member of role "{group.name}"'
         context.notice(SqlError("01000", message, severity="WARNING"))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catalog.collations import is_current
 from catalog.errors import SqlError
 from catalog.operator_classes import METHODS, AccessMethod, default_class, named_class, operator_class
-from catalog.schema import Index, IndexColumn, Table
+from catalog.schema import Catalog, Index, IndexColumn, Table
 from catalog.types import format_type
 from catalog.types.boolean import SPELLINGS
 from catalog.types.user import FIRST_ADDED_OID
@@ -15,6 +14,7 @@ from engine.ddl import names, partitions
 from engine.ddl.collations import index_collation
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_index_expression, stored_predicate
+from engine.ddl.ownership import must_create_in, user_role
 from engine.ddl.tables import must_be_a_key, must_have_class
 from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast, tree
@@ -31,6 +31,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     (job)."""
     statement = with_method(context, statement)
     table = names.table_named(context, statement.relation, "share", materialized=True)
+    must_create_in(context, table.schema, user_role(context))
     if len(statement.elements) > MAX_KEYS:
         raise SqlError("54011", f"cannot use more than {MAX_KEYS} columns in an index")
     name = statement.name
@@ -71,13 +72,14 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
 
 
 def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
-    """REINDEX of what needs it: indexes whose keys another version of ICU has made. They get new storage, and entries
-    for every row."""
-    for index in outdated(context.environment, statement):
+    """REINDEX: indexes get new storage, and entries for every row. Raises 23505 (job)."""
+    for index in reindexed(context.environment, statement):
         table = context.catalog.table(index.table)
         context.lock_relation(table.oid, "access exclusive")
         context.drop_storage(index.storage_id)
-        fresh = replace(index, storage_id=context.new_storage_id(index.tablespace), collation_version="")
+        fresh = replace(
+            index, storage_id=context.new_storage_id(index.tablespace), valid=True, collation_version=""
+        )  # fmt: skip
         context.change({index.oid: fresh})
         fresh = context.catalog.index(index.oid)
         if not context.table_is_empty(table):
@@ -85,17 +87,29 @@ def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
     return "REINDEX"
 
 
-def outdated(environment: Environment, statement: ast.ReindexStmt) -> list[Index]:
-    """The indexes among those that REINDEX names whose keys another version of ICU has made."""
+def reindexed(environment: Environment, statement: ast.ReindexStmt) -> list[Index]:
+    """The indexes that REINDEX INDEX or TABLE names and that have entries: of a partitioned table, those of all its
+    partitions. Rows lie in their primary key, which is nothing beside them."""
     catalog, (schema, name) = environment.catalog, statement.name
-    found = catalog.by_kind.get(Index, ())
-    stale = [item for item in found if isinstance(item, Index) and not is_current(catalog, item)]
-    if not stale or statement.kind in ("database", "system"):
-        return stale if statement.kind == "database" else []
-    if statement.kind == "schema":
-        return [item for item in stale if item.schema == environment.schema_oid(name)]
     relation = environment.find_relation(schema, name)
-    return [item for item in stale if relation is not None and relation.oid in (item.oid, item.table)]
+    if isinstance(relation, Index):
+        found = _parts(catalog, relation)
+    elif isinstance(relation, Table):
+        below = catalog.descendants(relation.oid) if relation.partitioning is not None else []
+        found = [catalog.index(oid) for table in (relation, *below) for oid in table.indexes]
+    else:
+        found = []
+    return [
+        item
+        for item in found
+        if item.is_tree and not item.primary and catalog.table(item.table).partitioning is None
+    ]  # fmt: skip
+
+
+def _parts(catalog: Catalog, index: Index) -> list[Index]:
+    """An index and all that are part of it."""
+    below = catalog.index_children.get(index.oid, ())
+    return [index, *(item for oid in below for item in _parts(catalog, catalog.index(oid)))]
 
 
 def second_part(statement: ast.IndexStmt) -> str:

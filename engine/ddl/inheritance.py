@@ -146,12 +146,42 @@ def inherit_check(builder: TableBuilder, parent: Table, constraint: Constraint) 
         return True
     if known.kind != "c" or known.check != constraint.check:
         message = f'check constraint name "{constraint.name}" appears multiple times but with different expressions'
+        if known.local or not builder.is_new:
+            message = f'constraint "{constraint.name}" for relation "{table.name}" already exists'
         raise SqlError("42710", message)
+    if builder.is_new:  # what the table's own definition says comes second
+        refuse_merge(table, replace(constraint, inherited=1), known)
+    else:
+        refuse_merge(table, known, constraint)
     merged = replace(known, inherited=known.inherited + 1)
     builder.table = replace(
         table, constraints=tuple(merged if item.oid == known.oid else item for item in table.constraints)
     )
     return False
+
+
+def refuse_merge(table: Table, known: Constraint, other: Constraint) -> None:
+    """42P17 where a table's own CHECK and an inherited one of its name cannot be one
+    (MergeWithExistingConstraint)."""
+    where = f'on relation "{table.name}"'
+    if known.no_inherit and not other.no_inherit:
+        raise SqlError("42P17", f'constraint "{known.name}" conflicts with non-inherited constraint {where}')
+    if known.inherited and other.no_inherit:
+        raise SqlError("42P17", f'constraint "{known.name}" conflicts with inherited constraint {where}')
+    if other.validated and not known.validated:
+        raise SqlError("42P17", f'constraint "{known.name}" conflicts with NOT VALID constraint {where}')
+
+
+def merge_own(builder: TableBuilder, known: Constraint, own: Constraint) -> Constraint:
+    """A CHECK that a table has from its parents alone, written for itself too (ALTER TABLE ... ADD CONSTRAINT)."""
+    table = builder.table
+    refuse_merge(table, known, own)
+    message = f'merging constraint "{known.name}" with inherited definition'
+    builder.context.notice(SqlError("00000", message, severity="NOTICE"))
+    merged = replace(known, local=True)
+    constraints = tuple(merged if item.oid == known.oid else item for item in table.constraints)
+    builder.table = replace(table, constraints=constraints)
+    return merged
 
 
 def merge_into_child(context: DdlContext, child: Table, parent: Table) -> Table:
@@ -254,4 +284,5 @@ def disinherit(context: DdlContext, child: Table, relation: ast.RangeVar) -> Non
         raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
     if not isinstance(parent, Table) or parent.oid not in child.parents:
         raise SqlError("42P01", f'relation "{parent.name}" is not a parent of relation "{child.name}"')
+    context.lock_relation(parent.oid, "access share")
     context.change({child.oid: let_go(child, parent)})

@@ -16,14 +16,13 @@ from catalog.schema import (
     Constraint,
     Index,
     Relation,
-    Role,
     Sequence,
     Table,
     View,
     VirtualTable,
 )
-from catalog.system.shared import acts_as
 from engine.ddl.context import DdlContext
+from engine.ddl.ownership import must_own, user_role
 from engine.sql import ast
 
 LIMIT = 63
@@ -104,23 +103,9 @@ def table_named(
     return current
 
 
-def user_role(context: DdlContext) -> Role:
-    """The current user."""
-    found = context.catalog.get(context.user_oid)
-    assert isinstance(found, Role)
-    return found
-
-
 def may_on_table(context: DdlContext, table: Table, letter: str, columns: frozenset[int] = frozenset()) -> bool:
     """Whether the user holds a privilege on a table, or on these columns of it."""
     return context.is_superuser or may_columns(context.catalog, table, user_role(context), letter, columns)
-
-
-def must_own(context: DdlContext, item: Table | Index | Sequence | View) -> None:
-    """42501 unless the user owns the relation, is a member of the role that does, or is a superuser."""
-    if not acts_as(context.catalog, user_role(context), item.owner):
-        word = "materialized view" if isinstance(item, Table) and item.query is not None else WORDS[type(item)]
-        raise SqlError("42501", f"must be owner of {word} {item.name}")
 
 
 def refuse_if_taken(

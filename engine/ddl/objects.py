@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from catalog.errors import SqlError, not_supported
-from catalog.privileges import may
 from catalog.schema import (
     POSTGRES_DATABASE_OID,
     ChangeStream,
     Database,
     Index,
     Role,
-    Routine,
     Schema,
     SchemaObject,
     Sequence,
@@ -22,20 +20,25 @@ from catalog.schema import (
     Tablespace,
     View,
 )
-from catalog.scram import verifier
-from catalog.types import lookup, oids
-from engine.ddl import branches, collations, default_privileges, extensions, grants, names, tablespaces, user_types
+from engine.ddl import (
+    branches,
+    collations,
+    default_privileges,
+    extensions,
+    grants,
+    names,
+    ownership,
+    roles,
+    tablespaces,
+    user_types,
+)
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import Removal, named
+from engine.ddl.drop import Removal
 from engine.ddl.rewrite_text import rename_relations, renamed_texts
+from engine.ddl.tables import refuse_system_name
 from engine.sql import ast
 
 Named = TypeVar("Named", Role, Database, Schema, Tablespace)
-
-
-def _superuser_only(context: DdlContext, what: str) -> None:
-    if not context.is_superuser:
-        raise SqlError("42501", f"permission denied to {what}")
 
 
 def _find(context: DdlContext, kind: type[Named], name: str) -> Named:
@@ -59,23 +62,28 @@ def _find(context: DdlContext, kind: type[Named], name: str) -> Named:
 # ---- schemas and databases ----------------------------------------------------------------------------------------
 
 
-def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
-    name = statement.name or statement.owner
-    assert name is not None
+def _refuse_schema_name(name: str) -> None:
     if name.startswith("pg_"):
         message = f'unacceptable schema name "{name}"'
         raise SqlError("42939", message, detail='The prefix "pg_" is reserved for system schemas.')
-    database = context.catalog.get(context.catalog.database)
-    if not (isinstance(database, Database) and may(context.catalog, database, names.user_role(context), "C")):
-        shown = database.name if isinstance(database, Database) else ""
-        raise SqlError("42501", f"permission denied for database {shown}")
+
+
+def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
+    name = statement.name or statement.owner
+    assert name is not None
+    _refuse_schema_name(name)
+    owner = context.user_oid
+    if statement.owner:
+        owner = ownership.role_named(context, statement.owner).oid
+    ownership.must_create_schemas(context, ownership.user_role(context))
+    if statement.owner:
+        ownership.must_be_member(context, ownership.role_named(context, statement.owner))
     context.lock_name(0, name)
     if name in context.catalog.schemas:
         if not statement.if_not_exists:
             raise SqlError("42P06", f'schema "{name}" already exists')
         context.notice(SqlError("42P06", f'schema "{name}" already exists, skipping', severity="NOTICE"))
         return "CREATE SCHEMA"
-    owner = _find(context, Role, statement.owner).oid if statement.owner else context.user_oid
     schema = Schema(context.new_oid(), context.catalog.database, name, owner)
     context.change({schema.oid: schema})
     if statement.elements and owner != context.user_oid:
@@ -85,7 +93,7 @@ def create_schema(context: DdlContext, statement: ast.CreateSchemaStmt) -> str:
 
 def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> str:
     """CREATE DATABASE: an empty one, a branch of the one that is named by FROM or TEMPLATE, or a copy of one in a
-    backup. Encodings other than UTF8 are refused. Raises 42501, 42P04, 3D000, 0A000."""
+    backup. Encodings other than UTF8 are refused. Raises 42501, 42P04, 3D000, 42601, 42809, 22023, 0A000."""
     owner = check_new_database(context, statement)
     context.lock_name(0, statement.name)
     parent = parent_of(statement)
@@ -94,9 +102,9 @@ def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> s
         found = branches.parent_at(context, then, parent)
         if found is None:
             raise SqlError("3D000", f'database "{parent}" does not exist')
-        branches.create(context, found, Database(context.new_oid(), statement.name, owner), then)
+        branches.create(context, found, _new_database(context, statement, owner, found), then)
         return "CREATE DATABASE"
-    database = Database(context.new_oid(), statement.name, owner)
+    database = _new_database(context, statement, owner, None)
     public = Schema(context.new_oid(), database.oid, "public", comment="standard public schema")
     catalog_schemas = [
         replace(item, database=0)
@@ -107,18 +115,101 @@ def create_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> s
     return "CREATE DATABASE"
 
 
+_CREATE_OPTIONS = frozenset(
+    [
+        "tablespace",
+        "owner",
+        "template",
+        "encoding",
+        "locale",
+        "lc_collate",
+        "lc_ctype",
+        "icu_locale",
+        "locale_provider",
+        "is_template",
+        "allow_connections",
+        "connection_limit",
+        "collation_version",
+        "location",
+        "oid",
+        "strategy",
+    ]
+)
+_LOCALES = ("C", "POSIX", "C.UTF-8", "C.utf8")
+
+
+def _new_database(
+    context: DdlContext, statement: ast.CreateDatabaseStmt, owner: int, parent: Database | None
+) -> Database:
+    """The database itself. Raises 22023 for a branch that would have another locale than its parent."""
+    options = {name.lower(): value for name, value in statement.options}
+    made = Database(context.new_oid(), statement.name, owner)
+    if parent is not None:
+        made = replace(made, collate=parent.collate, ctype=parent.ctype)
+    wanted = []
+    for word, shown, before in (("lc_collate", "collation", made.collate), ("lc_ctype", "LC_CTYPE", made.ctype)):
+        given = str(options.get(word, options.get("locale", before)))
+        wanted.append(given)
+        if parent is not None and given != before:
+            message = f"new {shown} ({given}) is incompatible with the {shown} of the template database ({before})"
+            hint = f"Use the same {shown} as in the template database, or use template0 as template."
+            raise SqlError("22023", message, hint=hint)
+    made = replace(made, collate=wanted[0], ctype=wanted[1])
+    if "connection_limit" in options:
+        made = replace(made, connection_limit=roles.connection_limit(options["connection_limit"]))
+    if "allow_connections" in options:
+        made = replace(made, allow_connections=_is_on(options["allow_connections"]))
+    return replace(made, is_template=_is_on(options["is_template"])) if "is_template" in options else made
+
+
+def _is_on(value: object) -> bool:
+    return str(value).lower() in ("true", "on", "1")
+
+
+def _check_locales(options: dict[str, Any]) -> None:
+    """42809 for a locale that no database has, 0A000 for ICU's."""
+    if "icu_locale" in options or str(options.get("locale_provider", "libc")).lower() != "libc":
+        not_supported("a database whose locale is ICU's")
+    for word in ("locale", "lc_collate", "lc_ctype"):
+        if word in options and options[word] not in _LOCALES:
+            hint = "A database is of the locale C, POSIX or C.UTF-8; columns and expressions take ICU's collations."
+            raise SqlError("42809", f'invalid locale name: "{options[word]}"', hint=hint)
+
+
 def check_new_database(context: DdlContext, statement: ast.CreateDatabaseStmt) -> int:
     """What can be said before any work is done; the owner (OID). Raises 42501, 42P04, 42704, 0A000."""
-    _superuser_only(context, "create database")
+    user = ownership.user_role(context)
+    if not (user.superuser or user.create_db):
+        raise SqlError("42501", "permission denied to create database")
+    _may_copy(context, statement)
     options = {name.lower(): value for name, value in statement.options}
+    for name in options:
+        if name not in _CREATE_OPTIONS:
+            raise SqlError("42601", f'option "{name}" not recognized')
     encoding = str(options.get("encoding", "utf8")).replace("-", "").lower()
     if encoding not in ("utf8", "unicode", "6", "default"):
         not_supported(f"encoding {options['encoding']}")
     if str(options.get("tablespace", "default")) not in ("default", "pg_default"):
         not_supported(f'CREATE DATABASE with tablespace "{options["tablespace"]}"')
+    _check_locales(options)
     if statement.name in context.catalog.databases:
         raise SqlError("42P04", f'database "{statement.name}" already exists')
-    return _find(context, Role, str(options["owner"])).oid if "owner" in options else context.user_oid
+    if "owner" not in options:
+        return context.user_oid
+    owner = ownership.role_named(context, str(options["owner"]))
+    ownership.must_be_member(context, owner)
+    return owner.oid
+
+
+def _may_copy(context: DdlContext, statement: ast.CreateDatabaseStmt) -> None:
+    """42501 for a branch of a database that the user does not own, and for one of the past."""
+    parent = parent_of(statement)
+    if parent is None or context.is_superuser:
+        return
+    found = context.catalog.get(context.catalog.databases.get(parent, 0))
+    then = statement.as_of is not None or statement.backup is not None  # what was revoked meanwhile would come back
+    if then or not (found is None or (isinstance(found, Database) and ownership.owns(context, found))):
+        raise SqlError("42501", f'permission denied to copy database "{parent}"')
 
 
 def parent_of(statement: ast.CreateDatabaseStmt) -> str | None:
@@ -139,7 +230,7 @@ def drop_database(context: DdlContext, statement: ast.DropDatabaseStmt) -> str:
         context.notice(SqlError("00000", message, severity="NOTICE"))
         return "DROP DATABASE"
     database = _find(context, Database, statement.name)
-    _superuser_only(context, "drop database")
+    ownership.must_own(context, database)
     if database.oid == context.catalog.database:
         raise SqlError("55006", "cannot drop the currently open database")
     if database.oid == POSTGRES_DATABASE_OID:
@@ -165,147 +256,35 @@ def drop_database(context: DdlContext, statement: ast.DropDatabaseStmt) -> str:
 
 def alter_database(context: DdlContext, statement: ast.AlterDatabaseStmt) -> str:
     database = _find(context, Database, statement.name)
-    _superuser_only(context, "alter database")
+    ownership.must_own(context, database)
     if statement.setting is not None:
-        settings = _with_setting(database.settings, statement.setting)
+        context.check_stored_setting(statement.setting)
+        settings = roles.with_setting(database.settings, statement.setting)
         context.change({database.oid: replace(database, settings=settings)})
         return "ALTER DATABASE"
     options = dict(statement.options)
     changed = database
     for name, value in options.items():
         if name == "connection_limit":
-            changed = replace(changed, connection_limit=int(value))
+            changed = replace(changed, connection_limit=roles.connection_limit(value))
         elif name == "allow_connections":
-            changed = replace(changed, allow_connections=str(value).lower() in ("true", "on", "1"))
+            changed = replace(changed, allow_connections=_is_on(value))
+            if not changed.allow_connections and database.oid == context.catalog.database:
+                raise SqlError("22023", "cannot disallow connections for current database")
         elif name == "is_template":
-            changed = replace(changed, is_template=str(value).lower() in ("true", "on", "1"))
+            changed = replace(changed, is_template=_is_on(value))
         else:
             not_supported(f"ALTER DATABASE {name.upper()}")
     context.change({changed.oid: changed})
     return "ALTER DATABASE"
 
 
-def _with_setting(settings: tuple[tuple[str, str], ...], change: ast.SetStmt) -> tuple[tuple[str, str], ...]:
-    if change.reset and change.name == "all":
-        return ()
-    kept = [item for item in settings if item[0] != change.name]
-    if change.values:
-        kept.append((change.name, ", ".join(change.values)))
-    return tuple(kept)
-
-
-# ---- roles --------------------------------------------------------------------------------------------------------
-
-_ROLE_OPTIONS: dict[str, str] = {
-    "superuser": "superuser", "login": "login", "createdb": "create_db", "createrole": "create_role",
-    "inherit": "inherit", "replication": "replication", "bypassrls": "bypass_rls",
-    "connection_limit": "connection_limit",
-}  # fmt: skip
-
-
-def role(context: DdlContext, statement: ast.RoleStmt) -> str:
-    """CREATE, ALTER and DROP ROLE, USER and GROUP. Passwords are kept as SCRAM-SHA-256 verifiers only."""
-    _superuser_only(context, f"{statement.action} role")
-    tag = f"{statement.action.upper()} ROLE"
-    for name in statement.names:
-        if statement.action == "create":
-            _create_role(context, statement, name)
-        elif statement.action == "alter":
-            found = _find(context, Role, context.user_name if name in ("current_user", "current_role") else name)
-            if statement.setting is not None:
-                context.change({found.oid: replace(found, settings=_with_setting(found.settings, statement.setting))})
-            else:
-                context.change({found.oid: _with_options(context, found, statement.options)})
-        else:
-            _drop_role(context, statement, name)
-    return tag
-
-
-def _create_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
-    if name.startswith("pg_"):
-        message = f'role name "{name}" is reserved'
-        raise SqlError("42939", message, detail='Role names starting with "pg_" are reserved.')
-    context.lock_name(0, name)
-    if name in context.catalog.roles:
-        raise SqlError("42710", f'role "{name}" already exists')
-    base = Role(context.new_oid(), name, login=statement.kind == "user")
-    context.change({base.oid: _with_options(context, base, statement.options)})
-    _memberships(context, name, statement.options)
-
-
-def _memberships(context: DdlContext, name: str, options: tuple[tuple[str, Any], ...]) -> None:
-    """IN ROLE, ROLE and ADMIN of CREATE ROLE."""
-    for option, value in options:
-        for other in value if option in ("in_role", "role", "admin") else ():
-            new, known = _find(context, Role, name), _find(context, Role, other)
-            if option == "in_role":
-                grants.add_member(context, known, new, False)
-            else:
-                grants.add_member(context, new, known, option == "admin")
-
-
-def _with_options(context: DdlContext, base: Role, options: tuple[tuple[str, Any], ...]) -> Role:
-    known = {field.name for field in fields(Role)}
-    for name, value in options:
-        if name == "password":
-            base = replace(base, password=None if value is None else verifier(str(value)))
-        elif name in ("in_role", "role", "admin"):
-            continue  # `_memberships`, once there is such a role
-        elif name == "valid_until":
-            base = replace(base, valid_until=_moment(context, value))
-        elif name == "sysid":
-            not_supported("role option SYSID")
-        elif _ROLE_OPTIONS.get(name) in known:
-            base = replace(base, **{_ROLE_OPTIONS[name]: value})
-        else:
-            raise SqlError("42601", f'unrecognized role option "{name}"')
-    return base
-
-
-def _moment(context: DdlContext, text: str) -> int:
-    """VALID UNTIL, in microseconds since 2000; without a zone it is in the session's."""
-    found = lookup(oids.TIMESTAMPTZ).text_decoder(context.environment.format)(text)
-    assert isinstance(found, int)
-    return found
-
-
-def _described(item: SchemaObject) -> str:
-    return named(item) if isinstance(item, Routine | ChangeStream) else f"{type(item).__name__.lower()} {item.name}"
-
-
-def _drop_role(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
-    if name not in context.catalog.roles:
-        if not statement.if_exists:
-            raise SqlError("42704", f'role "{name}" does not exist')
-        context.notice(SqlError("00000", f'role "{name}" does not exist, skipping', severity="NOTICE"))
-        return
-    found = _find(context, Role, name)
-    if found.oid == context.user_oid:
-        raise SqlError("55006", "current user cannot be dropped")
-    objects = context.catalog.objects.values()
-    owned = {item.oid: item for item in objects if getattr(item, "owner", None) == found.oid}
-    named = {item.oid: item for item in grants.mentioning(context, name) if item.oid not in owned}
-    details = [
-        f"{'owner of' if oid in owned else 'privileges for'} {_described(item)}"
-        for oid, item in sorted((owned | named).items())
-        if not isinstance(item, Index)
-    ]
-    details = default_privileges.descriptions(context, found) + details
-    if details:
-        message = f'role "{name}" cannot be dropped because some objects depend on it'
-        raise SqlError("2BP01", message, detail="\n".join(details))
-    for item in list(objects):
-        if isinstance(item, Role) and found.oid in item.member_of:
-            members = tuple(oid for oid in item.member_of if oid != found.oid)
-            admins = tuple(oid for oid in item.admin_of if oid != found.oid)
-            context.change({item.oid: replace(item, member_of=members, admin_of=admins)})
-    context.change({found.oid: None})
-
-
 # ---- renames, owners, schemas, comments -----------------------------------------------------------------------------
 
 
-def _relation(context: DdlContext, relation: ast.RangeVar, if_exists: bool) -> Table | Index | Sequence | View | None:
+def _relation(
+    context: DdlContext, relation: ast.RangeVar, if_exists: bool, mode: str = "access exclusive"
+) -> Table | Index | Sequence | View | None:
     found = names.find(context, relation)
     if found is None:
         message = f'relation "{names.shown(relation)}" does not exist'
@@ -315,8 +294,8 @@ def _relation(context: DdlContext, relation: ast.RangeVar, if_exists: bool) -> T
         return None
     if not isinstance(found, Table | Index | Sequence | View) or found.oid not in context.catalog.objects:
         raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
-    names.must_own(context, found)
-    context.lock_relation(found.oid, "access exclusive")
+    ownership.must_own(context, found)
+    context.lock_relation(found.oid, mode)
     return found
 
 
@@ -329,10 +308,10 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
     if statement.kind in kinds:
         found = _find(context, kinds[statement.kind], statement.name or "")
         if isinstance(found, Tablespace):
-            tablespaces.must_own(context, found)
+            ownership.must_own(context, found)
             tablespaces.refuse_name(context, statement.new_name)
         else:
-            _superuser_only(context, f"rename {statement.kind}")
+            _may_rename(context, found, statement.new_name)
         change: dict[int, SchemaObject | None] = {found.oid: replace(found, name=statement.new_name)}
         if statement.kind == "schema":
             rename_relations(context, change, f"renaming schema {found.name}")
@@ -353,14 +332,34 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         _refuse_inherited_name(context, item, statement)
         _rename_column(context, item, statement.name or "", statement.new_name)
     elif statement.kind == "constraint":
-        _refuse_inherited_constraint(item, statement.name or "")
+        _refuse_inherited_constraint(context, item, statement.name or "", only=statement.relation.only)
         _rename_constraint(context, item, statement.name or "", statement.new_name)
     else:
+        ownership.must_rename(context, item)
         names.refuse_if_taken(context, item.schema, statement.new_name, False)
         rename_relations(context, {item.oid: replace(item, name=statement.new_name)}, f"renaming {item.name}")
         if isinstance(item, Index):
             _rename_constraint_of(context, item, statement.new_name)
     return tag
+
+
+def _may_rename(context: DdlContext, found: Schema | Database | Role, new: str) -> None:
+    """Raises 42501, 42939 (a reserved name), 42P06, 42P04, 42710, 0A000."""
+    if isinstance(found, Role):
+        roles.may_rename(context, found, new)
+        return
+    ownership.must_own(context, found)
+    user = ownership.user_role(context)
+    if isinstance(found, Database):
+        if not (user.superuser or user.create_db):
+            raise SqlError("42501", "permission denied to rename database")
+        if new in context.catalog.databases:
+            raise SqlError("42P04", f'database "{new}" already exists')
+        return
+    ownership.must_create_schemas(context, user)
+    _refuse_schema_name(new)
+    if new in context.catalog.schemas:
+        raise SqlError("42P06", f'schema "{new}" already exists')
 
 
 def _refuse_inherited_name(context: DdlContext, item: SchemaObject, statement: ast.RenameStmt) -> None:
@@ -375,9 +374,14 @@ def _refuse_inherited_name(context: DdlContext, item: SchemaObject, statement: a
         raise SqlError("42P16", f'inherited column "{column.name}" must be renamed in child tables too')
 
 
-def _refuse_inherited_constraint(item: SchemaObject, name: str) -> None:
+def _refuse_inherited_constraint(context: DdlContext, item: SchemaObject, name: str, only: bool) -> None:
+    """42P16 for a CHECK whose name is the parent's business, or that children have too."""
     for constraint in item.constraints if isinstance(item, Table) else ():
-        if constraint.name == name and constraint.kind == "c" and constraint.inherited:
+        if constraint.name != name or constraint.kind != "c":
+            continue
+        if only and not constraint.no_inherit and item.oid in context.catalog.children:
+            raise SqlError("42P16", f'inherited constraint "{name}" must be renamed in child tables too')
+        if constraint.inherited:
             raise SqlError("42P16", f'cannot rename inherited constraint "{name}"')
 
 
@@ -387,6 +391,8 @@ def _rename_column(context: DdlContext, item: SchemaObject, old: str, new: str) 
     column = next((column for column in item.columns if column.name == old), None)
     if column is None:
         raise SqlError("42703", f'column "{old}" does not exist')
+    if isinstance(item, Table):
+        refuse_system_name(new)
     if any(column.name == new for column in item.columns):
         raise SqlError("42701", f'column "{new}" of relation "{item.name}" already exists')
     columns = tuple(replace(each, name=new) if each is column else each for each in item.columns)
@@ -430,9 +436,14 @@ def set_schema(context: DdlContext, statement: ast.AlterObjectSchemaStmt) -> str
     item = _relation(context, statement.relation, statement.if_exists)
     if item is None:
         return tag
-    target = _find(context, Schema, statement.schema)
     if isinstance(item, Index):
         raise SqlError("42809", f'cannot change schema of index "{item.name}"')
+    if isinstance(item, Sequence) and item.owned_by is not None:
+        detail = f'Sequence "{item.name}" is linked to table "{context.catalog.table(item.owned_by[0]).name}".'
+        raise SqlError("0A000", "cannot move an owned sequence into another schema", detail=detail)
+    target = ownership.target_schema(context, item.schema, item.name, statement.schema)
+    if target.oid == item.schema:
+        return tag
     names.refuse_if_taken(context, target.oid, item.name, False)
     changes: dict[int, SchemaObject | None] = {item.oid: replace(item, schema=target.oid)}
     if isinstance(item, Table):
@@ -450,11 +461,7 @@ def set_owner(context: DdlContext, statement: ast.AlterOwnerStmt) -> str:
     if statement.kind not in kinds:
         not_supported(f"ALTER {statement.kind.upper()} OWNER")
     found = _find(context, kinds[statement.kind], statement.name)
-    if isinstance(found, Tablespace):
-        tablespaces.must_own(context, found)
-    else:
-        _superuser_only(context, f"alter {statement.kind}")
-    context.change({found.oid: grants.with_owner(context, found, _find(context, Role, statement.owner))})
+    context.change({found.oid: grants.with_owner(context, found, ownership.new_owner(context, found, statement.owner))})
     return f"ALTER {statement.kind.upper()}"
 
 
@@ -465,6 +472,7 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
     shared: dict[str, type[Any]] = {"schema": Schema, "database": Database, "tablespace": Tablespace}
     if kind in shared:
         found = _find(context, shared[kind], parts[-1])
+        ownership.must_own(context, found)
         context.change({found.oid: replace(found, comment=text)})
         return "COMMENT"
     if kind == "extension":
@@ -484,7 +492,7 @@ def comment(context: DdlContext, statement: ast.CommentStmt) -> str:
 
 def _comment_part(context: DdlContext, parts: tuple[str, ...], change: Callable[[Any], SchemaObject]) -> str:
     relation = ast.RangeVar(None, parts[-2] if len(parts) > 1 else None, parts[-1])
-    item = _relation(context, relation, False)
+    item = _relation(context, relation, False, "share update exclusive")
     assert item is not None
     context.change({item.oid: change(item)})
     return "COMMENT"

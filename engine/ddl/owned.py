@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 from catalog.errors import SqlError
-from catalog.privileges import names_of
+from catalog.privileges import acts_as
 from catalog.schema import (
+    FIRST_USER_OID,
     ChangeStream,
     Database,
+    Parameter,
     Role,
     Routine,
     Schema,
@@ -19,7 +21,7 @@ from catalog.schema import (
     Tablespace,
     View,
 )
-from engine.ddl import change_streams, default_privileges, grants, names
+from engine.ddl import change_streams, default_privileges, grants, ownership
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.sql import ast
@@ -27,9 +29,10 @@ from engine.sql import ast
 
 def owned(context: DdlContext, statement: ast.OwnedStmt) -> str:
     """Raises 42704, 42501, 2BP01."""
-    roles = [_role(context, name) for name in statement.roles]
+    what = "drop" if statement.new_owner is None else "reassign"
+    roles = [_of_user(context, name, what) for name in statement.roles]
     if statement.new_owner is not None:
-        owner = _role(context, statement.new_owner)
+        owner = _of_user(context, statement.new_owner, what)
         for role in roles:
             _reassign(context, role, owner)
         return "REASSIGN OWNED"
@@ -37,15 +40,11 @@ def owned(context: DdlContext, statement: ast.OwnedStmt) -> str:
     return "DROP OWNED"
 
 
-def _role(context: DdlContext, name: str) -> Role:
-    if name in ("current_user", "current_role", "session_user"):
-        name = context.user_name
-    found = context.catalog.get(context.catalog.roles.get(name, 0))
-    if not isinstance(found, Role):
-        raise SqlError("42704", f'role "{name}" does not exist')
-    user = names.user_role(context)
-    if not user.superuser and found.name not in names_of(context.catalog, user):
-        raise SqlError("42501", "permission denied to reassign objects")
+def _of_user(context: DdlContext, name: str, what: str) -> Role:
+    """A role whose rights the user has. Raises 42704, 42501."""
+    found = ownership.role_named(context, name)
+    if not acts_as(context.catalog, ownership.user_role(context), found.oid):
+        raise SqlError("42501", f"permission denied to {what} objects")
     return found
 
 
@@ -61,15 +60,20 @@ def _of(context: DdlContext, role: Role, kinds: tuple[type[Any], ...]) -> list[A
 
 
 def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
-    if not role.superuser and role.oid == owner.oid:
-        return
+    if role.oid < FIRST_USER_OID:
+        because = "because they are required by the database system"
+        raise SqlError("2BP01", f"cannot reassign ownership of objects owned by role {role.name} {because}")
     changes: dict[int, SchemaObject | None] = {}
     for item in _of(context, role, (Table, View, Sequence, Schema, Database, Tablespace, Routine)):
+        if isinstance(item, (Schema, Routine)):  # the others go without, as in PostgreSQL
+            ownership.new_owner(context, item, owner.name)
         changes[item.oid] = grants.with_owner(context, item, owner)
     for item in context.catalog.objects.values():
         if item.oid not in changes and getattr(item, "owner", None) == role.oid and _is_here(context, item):
             changes[item.oid] = replace(cast(Any, item), owner=owner.oid)
     context.change(changes)
+    for oid in context.large_objects_of(role.oid):
+        context.give_large_object(oid, owner.oid)
 
 
 def _is_here(context: DdlContext, item: SchemaObject) -> bool:
@@ -97,7 +101,9 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
     if streams:
         change_streams.drop(context, streams)
     for role in roles:
+        for oid in context.large_objects_of(role.oid):
+            context.drop_large_object(oid)
         default_privileges.forget(context, role)
         for item in grants.mentioning(context, role.name):
-            if isinstance(item, (Database, Tablespace)) or _is_here(context, item) or isinstance(item, Schema):
-                context.change({item.oid: grants.without_role(item, role.name)})
+            if isinstance(item, (Database, Tablespace, Parameter, Schema)) or _is_here(context, item):
+                context.change({item.oid: grants.kept(context, grants.without_role(item, role.name))})

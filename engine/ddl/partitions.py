@@ -24,7 +24,7 @@ from catalog.schema import (
 )
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
-from engine.ddl import inheritance, names
+from engine.ddl import inheritance, names, ownership
 from engine.ddl.context import BuildIndex, DdlContext, ValidateConstraint
 from engine.ddl.expressions import columns_used, stored_text
 from engine.execute.code import NotOnRowPath
@@ -33,6 +33,7 @@ from engine.partitions.levels import Datums
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression, runnable_expression
 from engine.sql.analyze.collations import collation_of
+from engine.sql.analyze.targets import column_name
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
 
@@ -302,16 +303,27 @@ class _Bound:
         return None if found is None else lookup(column.type.oid).text_encoder()(found).decode()
 
 
+def lock_whole(context: DdlContext, table: Table) -> list[Table]:
+    """Shuts everybody out of a table and of all its partitions, which are what writers of their rows have locked."""
+    context.lock_relation(table.oid, "access exclusive")
+    found = [table, *context.catalog.descendants(table.oid)]
+    for item in found[1:]:
+        context.lock_relation(item.oid, "access exclusive")
+    return found
+
+
+def _defaults(context: DdlContext, parent: Table) -> list[Table]:
+    """The default partition, if there is one."""
+    found = (context.catalog.table(oid) for oid in context.catalog.children.get(parent.oid, ()))
+    return [item for item in found if item.bound is not None and item.bound.kind == "d"]
+
+
 def check_default(context: DdlContext, parent: Table, bound: PartitionBound) -> None:
     """A new partition takes rows away from the default one, which must have none of them (23514, a job)."""
-    for oid in context.catalog.children.get(parent.oid, ()):
-        default = context.catalog.table(oid)
-        if default.bound is None or default.bound.kind != "d" or bound.kind == "d":
-            continue
-        context.lock_relation(default.oid, "access exclusive")
+    for default in _defaults(context, parent) if bound.kind != "d" else ():
         conditions = bound_conditions(context.catalog, parent, bound)
         text = f"(NOT ({' AND '.join(conditions)}))"
-        for item in [default, *context.catalog.descendants(default.oid)]:
+        for item in lock_whole(context, default):
             message = f'updated partition constraint for default partition "{item.name}" would be violated by some row'
             check_rows(context, item, text, message)
 
@@ -385,17 +397,20 @@ def _new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     """A new index of a table that is being made, or altered, as a part of its parent's."""
     context, child = builder.context, builder.table
     constraint = _constraint_of(parent, index)
+    if index.is_primary and any(item.kind == "p" for item in child.constraints):
+        raise SqlError("42P16", f'multiple primary keys for table "{child.name}" are not allowed')
     if index.is_unique:
         word = "PRIMARY KEY" if index.is_primary else "UNIQUE"
-        check_unique_key(child, word, _mapped(parent, child, tuple(item.number for item in index.columns)))
+        check_unique_key(
+            child, word, _mapped(parent, child, tuple(item.number for item in index.columns if item.number))
+        )
     columns = tuple(
         replace(item, number=_mapped(parent, child, (item.number,))[0]) if item.number else item
         for item in index.columns
     )
-    named = "_".join(_column_word(parent, item) for item in index.columns)
     label = "pkey" if index.is_primary else "key" if constraint is not None else "idx"
     name = names.free_relation_name(
-        context, child.schema, child.name, "" if index.is_primary else named, label,
+        context, child.schema, child.name, "" if index.is_primary else words_of(parent, index), label,
         [item.name for item in builder.indexes],
     )  # fmt: skip
     storage = child.storage_id if index.primary else context.new_storage_id(child.tablespace)
@@ -422,12 +437,24 @@ def _new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     return part
 
 
+def words_of(table: Table, index: Index) -> str:
+    """The columns' part of a generated name: those of the index's columns, numbered when taken."""
+    words: list[str] = []
+    for item in (*index.columns, *(IndexColumn(number) for number in index.include)):
+        base = _column_word(table, item)
+        name, number = base, 0
+        while name in words:
+            number += 1
+            name = f"{base}{number}"
+        words.append(name)
+    return "_".join(words)
+
+
 def _column_word(table: Table, item: IndexColumn) -> str:
     if item.number:
         return table.column_by_number(item.number).name
-    text = item.expression or ""
-    head = text.strip("(").partition("(")[0]
-    return head if head.replace("_", "a").isalnum() and "(" in text.strip("(") else "expr"
+    name = column_name(parse_expression(item.expression or ""))
+    return "expr" if name == "?column?" else name
 
 
 def matching_index(context: DdlContext, child: Table, parent: Table, index: Index) -> Index | None:
@@ -482,7 +509,8 @@ def add_index_part(context: DdlContext, child: Table, parent: Table, index: Inde
             grown = context.catalog.table(child.oid)
             context.add_job(BuildIndex(grown, part))
             for made in builder.new_constraints:
-                context.add_job(ValidateConstraint(grown, made))
+                if made.late:
+                    context.add_job(ValidateConstraint(grown, made))
     if own is None and child.partitioning is not None:
         add_index_parts(context, context.catalog.table(child.oid), part)
 
@@ -509,9 +537,11 @@ def link_index(context: DdlContext, own: Index, index: Index) -> None:
 
 def attach(context: DdlContext, parent: Table, relation: ast.RangeVar, spec: ast.BoundSpec) -> None:
     """ALTER TABLE ... ATTACH PARTITION. Raises 42809, 42804, 42P16, 42P17, 23514 (job)."""
-    child = names.table_named(context, relation)
     if parent.partitioning is None:
         raise SqlError("42809", f'table "{parent.name}" is not partitioned')
+    for default in _defaults(context, parent):
+        context.lock_relation(default.oid, "access exclusive")
+    child = names.table_named(context, relation)
     _refuse_attaching(context, parent, child)
     bound = bound_of(context, parent, child.name, spec)
     merged = inheritance.merge_into_child(context, child, parent)
@@ -522,6 +552,7 @@ def attach(context: DdlContext, parent: Table, relation: ast.RangeVar, spec: ast
             f'table "{child.name}" contains column "{extra.name}" not found in parent "{parent.name}"',
             detail="The new partition may contain only the columns present in parent.",
         )
+    lock_whole(context, child)
     check_default(context, parent, bound)
     context.change({child.oid: replace(merged, parents=(parent.oid,), bound=bound)})
     for oid in context.catalog.table(parent.oid).indexes:
@@ -594,8 +625,8 @@ def attach_index(context: DdlContext, index: Index, relation: ast.RangeVar) -> N
     if not isinstance(own, Index):
         raise SqlError("42809", f'"{own.name}" is not an index')
     parent, child = context.catalog.table(index.table), context.catalog.table(own.table)
-    names.must_own(context, index)
-    names.must_own(context, own)
+    ownership.must_own(context, index)
+    ownership.must_own(context, own)
     cannot = f'cannot attach index "{own.name}" as a partition of index "{index.name}"'
     if own.parent == index.oid:
         return
@@ -660,11 +691,9 @@ def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> No
         raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
     if not isinstance(found, Table) or parent.oid not in found.parents:
         raise SqlError("42P01", f'relation "{found.name}" is not a partition of relation "{parent.name}"')
-    context.lock_relation(found.oid, "access exclusive")
-    for oid in context.catalog.children.get(parent.oid, ()):
-        default = context.catalog.table(oid)
-        if default.bound is not None and default.bound.kind == "d":
-            context.lock_relation(oid, "access exclusive")
+    lock_whole(context, found)
+    for default in _defaults(context, parent):
+        lock_whole(context, default)
     _check_references(context, found)
     child = inheritance.let_go(context.catalog.table(found.oid), parent)
     constraints = tuple(

@@ -15,12 +15,13 @@ from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.routines import function_in, shown_signature
-from catalog.schema import Role, Routine, RoutineArgument, Schema, SchemaObject, Table, View
+from catalog.schema import Routine, RoutineArgument, SchemaObject, Table, View
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.expressions import default_text
+from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema
 from engine.ddl.views import refuse_whole_rows
 from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
@@ -70,7 +71,9 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
         if context.checks_bodies:
             _check_string(context, fresh)
     else:
-        fresh = replace(fresh, is_expression=statement.returns_expression)
+        known = context.catalog.get(fresh.oid)
+        assert isinstance(known, Routine)  # with what it is granted from the start
+        fresh = replace(known, is_expression=statement.returns_expression)
         context.change({fresh.oid: _with_statements(context, fresh, statement.body)})
     return f"CREATE {statement.kind.upper()}"
 
@@ -242,7 +245,7 @@ def _same(context: DdlContext, item: Routine) -> Routine | None:
 def _check_replaced(context: DdlContext, old: Routine, new: Routine, statement: ast.CreateFunctionStmt) -> None:
     if not statement.replace:
         raise SqlError("42723", f'function "{new.name}" already exists with same argument types')
-    _must_own(context, old)
+    must_own(context, old)
     if old.kind != new.kind:
         raise SqlError("42809", "cannot change routine kind", detail=f'"{old.name}" is a {_ARTICLES[old.kind]}.')
     hint = f"Use DROP {_ARTICLES[old.kind].upper()} {shown_signature(old)} first."
@@ -310,9 +313,7 @@ def _stored(context: DdlContext, item: Routine, query: tree.Query) -> str:
 # ---- finding --------------------------------------------------------------------------------------------------------
 
 
-def _must_own(context: DdlContext, item: Routine) -> None:
-    if not context.is_superuser and item.owner != context.user_oid:
-        raise SqlError("42501", f"must be owner of {_ARTICLES[item.kind]} {item.name}")
+_Check = Callable[[DdlContext, Routine], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +335,7 @@ def _wanted(context: DdlContext, signature: ast.FunctionSignature) -> _Wanted:
     return _Wanted(inputs, tuple(oid for _, oid in found), shown)
 
 
-def named(context: DdlContext, kind: str, signature: ast.FunctionSignature, owned: bool = True) -> Routine | None:
+def named(context: DdlContext, kind: str, signature: ast.FunctionSignature, owned: _Check = must_own) -> Routine | None:
     """The routine of a signature, None if there is none. Raises 42725 for a name that several have, 42809 where it is
     of another kind, 42501 for a built-in one and one of somebody else."""
     wanted = _wanted(context, signature)
@@ -361,14 +362,14 @@ def named(context: DdlContext, kind: str, signature: ast.FunctionSignature, owne
     (item,) = fitting
     if item.kind not in kinds:
         raise SqlError("42809", f"{wanted.shown} is not a {kind}")
-    if owned:
-        _must_own(context, item)
+    if owned is not None:
+        owned(context, item)
     return item
 
 
 def securable(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> Routine:
     """The routine that GRANT or REVOKE names; whoever may grant on it need not own it. Raises 42883, 42725."""
-    found = named(context, kind, signature, owned=False)
+    found = named(context, kind, signature, owned=None)
     if found is None:
         wanted = _wanted(context, signature)
         if _built_in(signature.name[-1], wanted) is not None:
@@ -405,7 +406,7 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
     for signature in statement.signatures:
         sqlstate, message = "", ""
         try:
-            found = named(context, statement.kind, signature)
+            found = named(context, statement.kind, signature, owned=must_own_to_drop)
             if found is None:
                 sqlstate, message = _missing(statement.kind, _wanted(context, signature), signature)
                 if statement.if_exists:
@@ -449,13 +450,14 @@ def alter(context: DdlContext, statement: ast.AlterFunctionStmt) -> str:
 
 def _renamed(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
     assert statement.value is not None
+    must_rename(context, item)
     _refuse_users(context, item, "RENAME")
     return _placed(context, replace(item, name=statement.value))
 
 
 def _moved(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
     assert statement.value is not None
-    schema: Schema = context.creation_schema(ast.RangeVar(None, statement.value, item.name))
+    schema = target_schema(context, item.schema, item.name, statement.value)
     if schema.oid == item.schema:
         return item
     _refuse_users(context, item, "SET SCHEMA")
@@ -486,12 +488,9 @@ def _placed(context: DdlContext, item: Routine) -> Routine:
 
 
 def _owned(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
-    role = context.catalog.get(context.catalog.roles.get(str(statement.value), 0))
-    if not isinstance(role, Role):
-        raise SqlError("42704", f'role "{statement.value}" does not exist')
     from engine.ddl import grants  # that module uses this one
 
-    changed = grants.with_owner(context, item, role)
+    changed = grants.with_owner(context, item, new_owner(context, item, str(statement.value)))
     assert isinstance(changed, Routine)
     return changed
 

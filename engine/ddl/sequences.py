@@ -9,7 +9,7 @@ from catalog.errors import SqlError
 from catalog.schema import Sequence, Table
 from catalog.types.base import TypeRef
 from catalog.types.integer import BITS
-from engine.ddl import names
+from engine.ddl import names, ownership
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
@@ -90,6 +90,10 @@ def _bound(given: dict[str, object], name: str, current: int, default: int, fres
 
 def _owned(context: DdlContext, sequence: Sequence, owner: object) -> Sequence:
     assert isinstance(owner, tuple)
+    if sequence.owned_kind == "i" and sequence.owned_by is not None:
+        linked = context.catalog.table(sequence.owned_by[0])
+        detail = f'Sequence "{sequence.name}" is linked to table "{linked.name}".'
+        raise SqlError("0A000", "cannot change ownership of identity sequence", detail=detail)
     if owner == ("none",):
         return replace(sequence, owned_by=None)
     if len(owner) < 2:
@@ -101,6 +105,12 @@ def _owned(context: DdlContext, sequence: Sequence, owner: object) -> Sequence:
     column = table.column(owner[-1])
     if column is None:
         raise SqlError("42703", f'column "{owner[-1]}" of relation "{table.name}" does not exist')
+    for same, word in (
+        (table.owner == sequence.owner, "have same owner as"),
+        (table.schema == sequence.schema, "be in same schema as"),
+    ):
+        if not same:
+            raise SqlError("55000", f"sequence must {word} table it is linked to")
     return replace(sequence, owned_by=(table.oid, column.number))
 
 
@@ -124,7 +134,8 @@ def define_sequence(context: DdlContext, statement: ast.SequenceStmt) -> str:
         return "ALTER SEQUENCE"
     if not isinstance(found, Sequence):
         raise SqlError("42809", f'"{found.name}" is not a sequence')
-    names.must_own(context, found)
+    ownership.must_own(context, found)
+    context.lock_relation(found.oid, "share row exclusive")
     alter_sequence(context, found, statement.options)
     return "ALTER SEQUENCE"
 
@@ -136,17 +147,25 @@ def alter_sequence(context: DdlContext, sequence: Sequence, options: Items[tuple
     restart = dict(options).get("restart", False)
     if restart is not False:
         changed = restarted(context, changed, None if restart is None else int(str(restart)))
+    elif plain:
+        _within_bounds(changed, context.sequence_value(sequence))
     context.change({changed.oid: changed})
 
 
 def restarted(context: DdlContext, sequence: Sequence, value: int | None) -> Sequence:
     """The sequence at its start, or at `value`. Raises 22023 outside its bounds."""
-    if value is not None and not sequence.minimum <= value <= sequence.maximum:
-        side, bound = ("less", "MINVALUE") if value < sequence.minimum else ("greater", "MAXVALUE")
-        limit = sequence.minimum if value < sequence.minimum else sequence.maximum
-        raise SqlError("22023", f"RESTART value ({value}) cannot be {side} than {bound} ({limit})")
+    if value is not None:
+        _within_bounds(sequence, value)
     context.drop_storage(sequence.storage_id)
     fresh = replace(sequence, storage_id=context.new_storage_id())
     if value is not None:
         context.set_sequence_start(fresh, value)
     return fresh
+
+
+def _within_bounds(sequence: Sequence, value: int) -> None:
+    """Raises 22023 for a state that the bounds do not allow."""
+    if not sequence.minimum <= value <= sequence.maximum:
+        side, bound = ("less", "MINVALUE") if value < sequence.minimum else ("greater", "MAXVALUE")
+        limit = sequence.minimum if value < sequence.minimum else sequence.maximum
+        raise SqlError("22023", f"RESTART value ({value}) cannot be {side} than {bound} ({limit})")

@@ -29,18 +29,29 @@ from catalog.types.base import TypeRef
 from engine.ddl import inheritance, names, partitions
 from engine.ddl.collations import column_collation
 from engine.ddl.context import DdlContext
-from engine.ddl.expressions import stored_check, stored_default, stored_generated
+from engine.ddl.expressions import columns_used, from_generated, stored_check, stored_default, stored_generated
+from engine.ddl.like import copy_columns, copy_indexes
 from engine.ddl.sequences import new_sequence
 from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.sql import ast
-from engine.sql.analyze import resolve_type
+from engine.sql.analyze import analyze_expression, resolve_type
 from engine.sql.analyze.errors import fail
+from engine.sql.parser import parse_expression
 
 SERIAL_TYPES = {
     "serial": 23, "serial4": 23, "bigserial": 20, "serial8": 20, "smallserial": 21, "serial2": 21,
 }  # fmt: skip
 MAX_COLUMNS = 1600
 UNKNOWN, RECORD = 705, 2249
+
+
+SYSTEM_COLUMNS = ("tableoid", "cmax", "xmax", "cmin", "xmin", "ctid")
+
+
+def refuse_system_name(name: str) -> None:
+    """42701 for the name of a column that every table of PostgreSQL has."""
+    if name in SYSTEM_COLUMNS:
+        raise SqlError("42701", f'column name "{name}" conflicts with a system column name')
 
 
 class TableBuilder:
@@ -61,6 +72,7 @@ class TableBuilder:
         table = self.table
         if table.column(definition.name) is not None:
             raise SqlError("42701", f'column "{definition.name}" of relation "{table.name}" already exists')
+        refuse_system_name(definition.name)
         if len(table.columns) >= MAX_COLUMNS:
             raise SqlError("54011", f"tables can have at most {MAX_COLUMNS} columns")
         number = table.next_column
@@ -93,8 +105,13 @@ class TableBuilder:
         return Column(number, definition.name, TypeRef(oid), True, default, sequence=sequence.oid)
 
     @property
+    def is_new(self) -> bool:
+        """Whether the table is being made: it has no rows, and none of its constraints is NOT VALID."""
+        return self.context.catalog.get(self.table.oid) is None
+
+    @property
     def _command(self) -> str:
-        return "CREATE TABLE" if self.context.catalog.get(self.table.oid) is None else "ALTER TABLE"
+        return "CREATE TABLE" if self.is_new else "ALTER TABLE"
 
     def _tell(self, message: str) -> None:
         """What PostgreSQL says at DEBUG1."""
@@ -148,17 +165,51 @@ class TableBuilder:
             if column.default is not None or column.identity:
                 message = f'multiple default values specified for column "{column.name}" of table "{self.table.name}"'
                 raise SqlError("42601", message)
+            self._refuse_two_sources(column, default=True)
             return replace(column, default=stored_default(self.context, constraint, column.type))
         if kind == "identity":
             return self.identity(column, constraint)
         if kind == "generated":
-            return replace(column, generated=stored_generated(self.context, self.table, constraint, column.type))
+            self._refuse_two_sources(column, generated=True)
+            self._refuse_use(column)
+            made = stored_generated(self.context, self.table, constraint, column.type, column.number)
+            return replace(column, generated=made)
         not_supported(f"{kind} constraints")
+
+    def _refuse_two_sources(
+        self, column: Column, default: bool = False, identity: bool = False, generated: bool = False
+    ) -> None:
+        """42601 for a column whose values would come from a generation expression and from elsewhere."""
+        if not (generated or column.generated is not None):
+            return
+        where = f'specified for column "{column.name}" of table "{self.table.name}"'
+        if identity or column.identity:
+            raise SqlError("42601", f"both identity and generation expression {where}")
+        if default or column.default is not None:
+            raise SqlError("42601", f"both default and generation expression {where}")
+        if column.generated is not None:
+            raise SqlError("42601", f"multiple generation clauses {where}")
+
+    def _refuse_use(self, column: Column) -> None:
+        """42P17 for a column that is to be generated and that another generated column is made from."""
+        for other in self.table.columns:
+            if other.generated is None:
+                continue
+            value = analyze_expression(
+                parse_expression(other.generated), self.context.environment, self.table, None,
+                "column generation expressions",
+            )  # fmt: skip
+            if column.number in columns_used(value):
+                raise from_generated(column.name)
 
     def identity(self, column: Column, constraint: ast.ConstraintDef) -> Column:
         """GENERATED ... AS IDENTITY. Raises 22023 for a type that is not an integer."""
         if column.type.oid not in (20, 21, 23):
             raise SqlError("22023", "identity column type must be smallint, integer, or bigint")
+        if column.identity:
+            message = f'multiple identity specifications for column "{column.name}" of table "{self.table.name}"'
+            raise SqlError("42601", message)
+        self._refuse_two_sources(column, identity=True)
         if column.default is not None:
             message = f'both default and identity specified for column "{column.name}" of table "{self.table.name}"'
             raise SqlError("42601", message)
@@ -168,7 +219,13 @@ class TableBuilder:
 
     def add_constraint(self, constraint: ast.ConstraintDef, column: Column | None = None) -> Constraint:
         """A table constraint. Raises 42710 for a name in use, and what each kind raises."""
-        if constraint.name and any(item.name == constraint.name for item in self.table.constraints):
+        known = next((item for item in self.table.constraints if item.name == constraint.name), None)
+        if constraint.name and known is not None:
+            mergeable = known.kind == "c" and known.inherited and not known.local and self.table.bound is None
+            if mergeable and constraint.kind == "check":
+                made = self._check(constraint, column)
+                if made.check == known.check:
+                    return inheritance.merge_own(self, known, made)
             message = f'constraint "{constraint.name}" for relation "{self.table.name}" already exists'
             raise SqlError("42710", message)
         if constraint.kind in ("primary", "unique"):
@@ -196,7 +253,8 @@ class TableBuilder:
         named = column.name if column else (self.table.column_by_number(columns[0]).name if len(columns) == 1 else "")
         name = constraint.name or names.free_constraint_name(self.table.constraints, self.table.name, named, "check")
         return Constraint(
-            self.context.new_oid(), name, "c", columns, check=text, validated=not constraint.not_valid,
+            self.context.new_oid(), name, "c", columns, check=text,
+            validated=not constraint.not_valid or self.is_new,
             no_inherit=constraint.no_inherit,
         )  # fmt: skip
 
@@ -217,7 +275,7 @@ class TableBuilder:
         if primary:
             for number in numbers:
                 self.change_column(replace(self.table.column_by_number(number), not_null=True))
-        second = "" if primary else "_".join(constraint.columns)
+        second = "" if primary else "_".join([*constraint.columns, *constraint.include])
         taken = [index.name for index in self.indexes]
         name = constraint.name or names.free_relation_name(
             self.context, self.table.schema, self.table.name, second, "pkey" if primary else "key", taken
@@ -416,6 +474,9 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
         bound = partitions.bound_of(context, parents[0], relation.name, statement.bound)
         partitions.check_default(context, parents[0], bound)
         builder.table = replace(builder.table, bound=bound)
+    for like in statement.elements:
+        if isinstance(like, ast.LikeClause):
+            copy_indexes(builder, like)
     for part in _keys_first(statement.elements):
         if isinstance(part, ast.ColumnDef):
             builder.add_column_constraints(part)
@@ -447,7 +508,7 @@ def _add_columns(builder: TableBuilder, elements: tuple[ast.Node, ...]) -> None:
                 raise SqlError("42701", f'column "{element.name}" specified more than once')
             builder.add_column(element)
         elif isinstance(element, ast.LikeClause):
-            _copy_columns(builder, element)
+            copy_columns(builder, element)
 
 
 def _keys_first(elements: tuple[ast.Node, ...]) -> list[ast.Node]:
@@ -467,54 +528,3 @@ def _keys_first(elements: tuple[ast.Node, ...]) -> list[ast.Node]:
         else:
             ordered.append(element)
     return sorted(ordered, key=rank)
-
-
-def _copy_columns(builder: TableBuilder, like: ast.LikeClause) -> None:
-    """LIKE: names, types and NOT NULL; defaults, checks and keys where INCLUDING says so."""
-    source = names.find(builder.context, like.relation)
-    if source is None:
-        raise SqlError("42P01", f'relation "{names.shown(like.relation)}" does not exist')
-    if not hasattr(source, "columns") or isinstance(source, Index):
-        raise SqlError("42809", f'"{source.name}" is not a table or view')
-    assert not isinstance(source, Sequence)
-    including = {item.lower() for item in like.including}
-    everything = "all" in including
-    for column in source.columns:
-        if builder.table.column(column.name) is not None:
-            raise SqlError("42701", f'column "{column.name}" specified more than once')
-        number = builder.table.next_column
-        copied = Column(number, column.name, column.type, column.not_null, collation=column.collation)
-        if (everything or "defaults" in including) and column.default is not None:
-            copied = replace(copied, default=column.default)
-        if (everything or "generated" in including) and column.generated is not None:
-            copied = replace(copied, generated=column.generated)
-        if everything or "comments" in including:
-            copied = replace(copied, comment=column.comment)
-        table = builder.table
-        builder.table = replace(table, columns=(*table.columns, copied), next_column=number + 1)
-        if (everything or "identity" in including) and column.identity:
-            identity = ast.ConstraintDef("identity", identity=column.identity)
-            builder.change_column(builder.identity(replace(copied, default=None), identity))
-    if isinstance(source, Table):
-        _copy_constraints(builder, source, including)
-
-
-def _copy_constraints(builder: TableBuilder, source: Table, including: set[str]) -> None:
-    everything = "all" in including
-    for constraint in source.constraints:
-        column_names = tuple(source.column_by_number(number).name for number in constraint.columns)
-        if constraint.kind == "c" and (everything or "constraints" in including):
-            numbers = tuple(builder.column_named(name).number for name in column_names)
-            copied = replace(constraint, oid=builder.context.new_oid(), columns=numbers)
-            builder.table = replace(builder.table, constraints=(*builder.table.constraints, copied))
-        if constraint.kind in ("p", "u") and (everything or "indexes" in including):
-            kind = "primary" if constraint.kind == "p" else "unique"
-            given = ast.ConstraintDef(
-                kind, columns=column_names, deferrable=constraint.deferrable,
-                initially_deferred=constraint.initially_deferred,
-            )  # fmt: skip
-            builder.add_constraint(given)
-        if constraint.kind == "x" and (everything or "indexes" in including):
-            from engine.ddl.exclusion import copied_exclusion
-
-            copied_exclusion(builder, source, constraint)

@@ -22,8 +22,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import DEFAULT_TABLESPACE_OID, Index, Role, Sequence, Table, Tablespace
+from catalog.privileges import may
+from catalog.schema import DEFAULT_TABLESPACE_OID, Index, Sequence, Table, Tablespace
 from engine.ddl.context import DdlContext
+from engine.ddl.ownership import must_own, role_named, user_role
 from engine.sql import ast
 
 GLOBAL_OID = 1664  # pg_global, for what all databases share
@@ -118,12 +120,6 @@ def find(context: DdlContext, name: str) -> Tablespace:
     return found
 
 
-def must_own(context: DdlContext, item: Tablespace) -> None:
-    """42501 unless the user owns it or is a superuser."""
-    if not context.is_superuser and item.owner != context.user_oid:
-        raise SqlError("42501", f"must be owner of tablespace {item.name}")
-
-
 def _create(context: DdlContext, statement: ast.TablespaceStmt) -> None:
     if not context.is_superuser:
         raise SqlError(
@@ -133,10 +129,7 @@ def _create(context: DdlContext, statement: ast.TablespaceStmt) -> None:
         )
     owner = context.user_oid
     if statement.owner is not None:
-        role = context.catalog.get(context.catalog.roles.get(statement.owner, 0))
-        if not isinstance(role, Role):
-            raise SqlError("42704", f'role "{statement.owner}" does not exist')
-        owner = role.oid
+        owner = role_named(context, statement.owner).oid
     if statement.directory:
         not_supported("a LOCATION for a tablespace", hint="Leave it out: it lies within the data directory.")
     refuse_name(context, statement.name)
@@ -197,7 +190,7 @@ def place_of_table(context: DdlContext, name: str | None, persistence: str = "p"
             context.check_temporary_place()
         item = context.catalog.get(oid)
         assert isinstance(item, Tablespace)
-        if not context.is_superuser and item.owner != context.user_oid:
+        if not may(context.catalog, item, user_role(context), "C"):
             raise SqlError("42501", f"permission denied for tablespace {item.name}")
         context.lock_relation(oid, "row exclusive")
     return oid

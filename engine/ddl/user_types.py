@@ -13,7 +13,6 @@ from catalog import types
 from catalog.errors import SqlError
 from catalog.extensions import available
 from catalog.schema import (
-    PG_CATALOG_OID,
     Column,
     Composite,
     Constraint,
@@ -21,7 +20,6 @@ from catalog.schema import (
     Enum,
     EnumLabel,
     ExtensionType,
-    Role,
     Schema,
     SchemaObject,
     Table,
@@ -33,6 +31,7 @@ from catalog.types.enum import GAP, MAX_LABEL_BYTES, position_between
 from engine.ddl import collations, names
 from engine.ddl.context import DdlContext, ValidateConstraint
 from engine.ddl.expressions import default_text, stored_text
+from engine.ddl.ownership import must_own, new_owner, target_schema
 from engine.ddl.rewrite_text import change_named_type
 from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
@@ -74,11 +73,6 @@ def type_named(context: DdlContext, name: Reference) -> UserType:
         raise SqlError("42704", f'type "{".".join(name)}" does not exist')
     must_own(context, found)
     return found
-
-
-def must_own(context: DdlContext, item: UserType) -> None:
-    if not context.is_superuser and item.owner != context.user_oid:
-        raise SqlError("42501", f"must be owner of type {item.name}")
 
 
 def _domain_named(context: DdlContext, name: Reference) -> Domain:
@@ -358,25 +352,17 @@ def alter_type(context: DdlContext, statement: ast.AlterTypeStmt) -> str:
     item = _domain_named(context, statement.name) if statement.kind == "domain" else type_named(context, statement.name)
     context.lock_name(item.oid, "")
     if statement.action == "owner":
-        oid = context.catalog.roles.get(statement.value)
-        if oid is None:
-            raise SqlError("42704", f'role "{statement.value}" does not exist')
-        found = context.catalog.get(oid)
-        assert isinstance(found, Role)
-        context.change({item.oid: replace(item, owner=found.oid)})
+        role = new_owner(context, item, statement.value)
+        context.change({item.oid: replace(item, owner=role.oid)})
         return tag
     if statement.action == "rename":
         refuse_if_taken(context, item.schema, statement.value)
         change_named_type(context, item, replace(item, name=statement.value))
         return tag
-    schema = context.catalog.schemas.get(statement.value)
-    if schema is None:
-        raise SqlError("3F000", f'schema "{statement.value}" does not exist')
-    if schema == PG_CATALOG_OID:
-        raise SqlError("42501", 'permission denied to create in schema "pg_catalog"')
-    if schema != item.schema:
-        refuse_if_taken(context, schema, item.name)
-        change_named_type(context, item, replace(item, schema=schema))
+    schema = target_schema(context, item.schema, item.name, statement.value)
+    if schema.oid != item.schema:
+        refuse_if_taken(context, schema.oid, item.name)
+        change_named_type(context, item, replace(item, schema=schema.oid))
     return tag
 
 
@@ -395,9 +381,7 @@ def _views_with(context: DdlContext, item: UserType) -> Iterator[View]:
         elif item.name in view.query:
             found = stored_query(view, context.environment)
             if any(
-                isinstance(type_ := getattr(node, "type", None), TypeRef)
-                and not isinstance(node, tree.RangeColumn)
-                and uses(type_, item)
+                isinstance(type_ := getattr(node, "type", None), TypeRef) and uses(type_, item)
                 for node, _ in expressions_in(found)
             ):
                 yield view

@@ -10,7 +10,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Table, View
 from catalog.schema import Sequence as SequenceObject
 from catalog.types import format_type
-from engine.ddl import names
+from engine.ddl import ownership
 from engine.ddl.context import DdlContext
 from engine.execute.walk import walk
 from engine.sql import ast, tree
@@ -44,6 +44,9 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
     if check_option is not None and (why := not_updatable(query, context.environment, True)) is not None:
         message = "WITH CHECK OPTION is supported only on automatically updatable views"
         raise SqlError("0A000", message, hint=why)
+    for oid in analyzed.relations:
+        if isinstance(context.catalog.get(oid), Table | View):
+            context.lock_relation(oid, "access share")
     context.lock_name(schema.oid, relation.name)
     existing = context.catalog.relation(schema.oid, relation.name)
     text = deparse_query(query, context.catalog, names=[column.name for column in columns])
@@ -59,7 +62,7 @@ def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
         raise SqlError("42P07", f'relation "{relation.name}" already exists')
     if not isinstance(existing, View):
         raise SqlError("42809", f'"{relation.name}" is not a view')
-    names.must_own(context, existing)
+    ownership.must_own(context, existing)
     context.lock_relation(existing.oid, "access exclusive")
     _must_extend(context, existing, columns)
     changed = replace(

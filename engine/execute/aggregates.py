@@ -19,6 +19,7 @@ from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import write_kept
 from engine.execute.ordering import each_once, sort_function, sort_rows
+from engine.execute.records import Levels, known_type
 from engine.execute.walk import children
 from engine.sql import tree
 
@@ -172,7 +173,7 @@ class GroupWriter:
     def _final(self, state: str, aggregate: tree.Aggref) -> str:
         counts = aggregate.function.source in COUNTS
         if aggregate.distinct or aggregate.order_by:
-            return f"{self.code.constant(finisher(aggregate), 'finish')}({state})"
+            return f"{self.code.constant(finisher(aggregate, self.expressions.levels), 'finish')}({state})"
         return state if counts else f"{self.code.constant(steps_of(aggregate)[2], 'final')}({state})"
 
 
@@ -192,15 +193,15 @@ def steps_of(aggregate: tree.Aggref) -> AggregateSteps:
     return found.python_aggregate
 
 
-def finisher(aggregate: tree.Aggref) -> Callable[[list[Sequence[object]]], object]:
+def finisher(aggregate: tree.Aggref, levels: Levels) -> Callable[[list[Sequence[object]]], object]:
     """What an aggregate with DISTINCT or ORDER BY makes of its collected arguments."""
     width = len(aggregate.arguments)
     order_by = list(aggregate.order_by)
     make, step, final = _COUNTING if aggregate.function.source in COUNTS else steps_of(aggregate)
-    kinds = [lookup(argument.type.oid) for argument in aggregate.arguments]
+    kinds = [known_type(argument, levels) for argument in aggregate.arguments]
     sorts = [
         (
-            sort_function(width + i, lookup(clause.expression.type.oid), clause.descending, clause.nulls_first),
+            sort_function(width + i, known_type(clause.expression, levels), clause.descending, clause.nulls_first),
             clause.descending,
         )
         for i, clause in enumerate(order_by)

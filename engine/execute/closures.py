@@ -21,9 +21,11 @@ from catalog.errors import SqlError
 from catalog.functions.base import Function
 from catalog.functions.registry import implementation
 from catalog.memory import size_of
+from catalog.patience import TooLong, fold, watched
 from catalog.types.base import TypeRef
+from catalog.types.oid import bits_kept
 from engine.execute.code import NotOnRowPath
-from engine.execute.measured import LONG_FOR_ONE_ROW
+from engine.execute.measured import LONG_FOR_ONE_ROW, may_last
 from engine.execute.python_sides import python_side
 from engine.sql import tree
 from engine.sql.folding import Folding
@@ -46,6 +48,7 @@ class Closures:
 
     def __init__(self, literals: int = 0) -> None:
         self.folding = Folding(literals)
+        self.may_last = False  # something in it may take long with long values
         self._tested: list[list[Any]] = []  # values of CASE, each where its conditions look for it
 
     def place(self, item: tree.Var) -> int:
@@ -96,7 +99,13 @@ class Closures:
         return PLACE, self.place(expression)
 
     def _relabel(self, expression: tree.RelabelType) -> Part:
-        return self.part(expression.argument)
+        part = self.part(expression.argument)
+        kept = bits_kept(expression.argument.type.oid, expression.type.oid)
+        if kept is None:
+            return part
+        if part[0] == CONSTANT:
+            return CONSTANT, None if part[1] is None else kept(part[1])
+        return CALL, _maker(part[0], "", True)(kept, part[1])
 
     def _case_test(self, expression: tree.CaseTestExpr) -> Part:
         held = self._tested[-1]
@@ -113,6 +122,7 @@ class Closures:
         parts = [self.part(argument) for argument in expression.arguments]
         types = [argument.type for argument in expression.arguments]
         call = called(function, parts, types, expression.type)
+        self.may_last = self.may_last or may_last(types, expression.type)
         before = self.folding.before_others(expression) if function.strict and call is not NULL else ()
         if not before:
             return call
@@ -224,11 +234,12 @@ def called(function: Function, parts: Sequence[Part], types: Sequence[TypeRef], 
     else:
         made = _maker(kinds, function.source, function.strict)
     call = made(python, *[payload for _, payload in parts])
-    if function.volatility == "i" and PLACE not in kinds and CALL not in kinds:
+    constant = function.volatility == "i" and PLACE not in kinds and CALL not in kinds
+    if constant and (watched() or not may_last(types, result)):
         try:
-            return CONSTANT, call(())
-        except SqlError:
-            pass  # it fails when (and if) it runs
+            return CONSTANT, fold(call, ((),))
+        except (SqlError, TooLong, RecursionError):
+            pass  # it fails, or takes long, when (and if) it runs
     return CALL, call
 
 

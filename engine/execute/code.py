@@ -32,6 +32,8 @@ class Code:
         self.names: dict[str, object] = {}
         self.has_large = False  # a large constant, which may be in every row
         self.in_plan = False  # it is a plan's, which begins with `metered` where it is asked for
+        self.lasts = False  # there is a call that may take long
+        self.calls = 0  # 1: one may take long with long arguments; 2: and these may be made by another one
         self.prologue: list[str] = []  # lines that the plan's function begins with
         self.at_end: list[Callable[[], None]] = []  # called when it is finished: lets go of what refers to each other
         # What is made once it is known whether the plan minds large values: names, and from that the objects.

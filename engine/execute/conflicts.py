@@ -1,18 +1,25 @@
 """ON CONFLICT: which row is in the way of a proposed one.
 
-The keys of the arbiter indexes are locked before they are looked at, so what is found stays so: a row that is there
-stays in the way, and a key that is free stays free until the insertion.
+Whoever is about to bring a key of an arbiter index is waited for. A free key is not locked: the insertion does that,
+which follows in the same turn of the event loop. Nor is a row that is there: DO NOTHING leaves it alone, and DO UPDATE
+locks it as any UPDATE does. But who has changed it is waited for: he may take it out of the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
 
 from catalog.errors import SqlError
 from engine.execute.code import NotOnRowPath
+from engine.execute.exclusions import Exclusion
 from engine.execute.writer import IndexWriter, Row, TableWriter
 from engine.storage.keys import storage_prefix
-from engine.txn.interface import READ_COMMITTED, UPDATE, Transaction
+from engine.txn.interface import READ_COMMITTED, Transaction
+
+Look = Callable[[Transaction, Row], bytes | None]
+"""Looks for a row that is in the way by one index."""
 
 
 class ConflictFinder:
@@ -23,43 +30,52 @@ class ConflictFinder:
         primary = {oid for oid in writer.table.indexes if writer.catalog.index(oid).primary}
         if writer.primary is not None and writer.primary.index is not None:
             primary.add(writer.primary.index)
-        self._by_key = bool(writer.table.key_columns) and (not indexes or bool(primary & set(indexes)))
-        self._indexes: list[IndexWriter] = [
-            index for index in writer.indexes if index.unique and (not indexes or index.index.oid in indexes)
-        ]
-        self._exclusions = [item for item in writer.exclusions if not indexes or item.index.oid in indexes]
-        if len(set(indexes) - primary) > len(self._indexes) + len(self._exclusions):
+        by_key = bool(writer.table.key_columns) and (not indexes or bool(primary & set(indexes)))
+        found = [index for index in writer.indexes if index.unique and (not indexes or index.index.oid in indexes)]
+        exclusions = [item for item in writer.exclusions if not indexes or item.index.oid in indexes]
+        if len(set(indexes) - primary) > len(found) + len(exclusions):
             raise NotOnRowPath("an arbiter index that is not unique")
         self._prefix = storage_prefix(writer.table.storage_id)
+        looks: list[tuple[int, Look]] = [(min(primary, default=0), self._by_key)] if by_key else []
+        looks += [(index.index.oid, partial(self._by_index, index)) for index in found]
+        looks += [
+            (item.index.oid, partial(self._refuse, item) if item.constraint.deferrable else item.in_the_way)
+            for item in exclusions
+        ]
+        self._looks = [look for _, look in sorted(looks, key=itemgetter(0))]  # as ExecCheckIndexConstraints does
 
     def find(self, transaction: Transaction, values: Row) -> bytes | None:
-        """The key of the row in the way, None if the way is free. Raises LockWait, 40001 (REPEATABLE READ)."""
-        key = self._find(transaction, values)
-        if key is not None and transaction.isolation != READ_COMMITTED and transaction.get(key) is None:
+        """The key of the row in the way, None if the way is free. Raises LockWait, 40001 (REPEATABLE READ), 55000 where
+        it comes to a deferrable constraint."""
+        key = next((key for look in self._looks if (key := look(transaction, values)) is not None), None)
+        if key is None or transaction.isolation == READ_COMMITTED or transaction.has_written(key):
+            return key
+        if transaction.get(key) != transaction.newest(key):  # ExecCheckTIDVisible
             raise SqlError("40001", "could not serialize access due to concurrent update")
         return key
 
-    def _find(self, transaction: Transaction, values: Row) -> bytes | None:
-        if self._by_key:
-            key = self._writer.key_of(values)
-            assert key is not None
-            transaction.lock(key, UPDATE)
-            if transaction.newest(key) is not None:
-                return key
-        for index in self._indexes:
-            if not index.guards(values):
-                continue
-            entry = index.entry(values, b"")
-            if entry is None:
-                continue
-            transaction.lock(entry, UPDATE)
-            place = transaction.newest(entry)
-            if place is not None:
-                return self._prefix + place
-        for exclusion in self._exclusions:
-            if (found := exclusion.in_the_way(transaction, values)) is not None:
-                return found
-        return None
+    def _by_key(self, transaction: Transaction, values: Row) -> bytes | None:
+        key = self._writer.key_of(values)
+        assert key is not None
+        return None if transaction.take_key(key, False) is None else key
+
+    def _by_index(self, index: IndexWriter, transaction: Transaction, values: Row) -> bytes | None:
+        entry = index.entry(values, b"") if index.guards(values) else None
+        place = None if entry is None else transaction.take_key(entry, False)
+        if place is None:
+            return None
+        transaction.wait_for_writer(self._prefix + place)
+        return self._prefix + place
+
+    def _refuse(self, exclusion: Exclusion, transaction: Transaction, values: Row) -> bytes | None:
+        table = self._writer.table
+        raise SqlError(
+            "55000",
+            "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters",
+            schema=self._writer.catalog.schema_name(table.schema),
+            table=table.name,
+            constraint=exclusion.constraint.name,
+        )
 
 
 def affected_twice() -> SqlError:

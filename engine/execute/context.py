@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from catalog.errors import SqlError
 from catalog.functions.base import CallContext
-from catalog.memory import LARGE, UNLIMITED, Account, Meter, meter
+from catalog.memory import HEAVY, LARGE, UNLIMITED, Account, Meter, at_most, meter, too_much
+from catalog.patience import TooLong
 from catalog.records import dataclass
 from catalog.schema import Catalog, Table, VirtualTable
-from catalog.types.base import FormatSettings, TypeRef
+from catalog.types.base import Array, FormatSettings, TypeRef
 from engine.execute.written import Written
 from engine.storage.interface import Reader
 from engine.txn.interface import Transaction
@@ -64,16 +67,37 @@ class ExecContext:
     stays: bool = False  # no other path can run it, however much it holds
 
 
-def metered(context: ExecContext, parameters: Sequence[object] = (), may_leave: bool = False) -> Meter:
+@contextmanager
+def small_values(context: ExecContext) -> Iterator[None]:
+    """What is computed meanwhile may make no large values, over which one step of C takes long: it raises TooLong, and
+    53200 where one value alone is more than the statement may hold anywhere in this process."""
+    limit, context.memory_limit = context.memory_limit, min(context.memory_limit, HEAVY)
+    with at_most(context.memory_limit) as begun:
+        try:
+            yield
+        except SqlError as error:
+            if error.sqlstate == "53200" and limit > HEAVY:
+                raise (TooLong() if begun.needed <= limit else too_much(limit)) from None
+            raise
+        finally:
+            context.memory_limit = limit
+
+
+_MANY = 100_000  # elements
+
+
+def metered(context: ExecContext, parameters: Sequence[object] = (), may_leave: bool = False, calls: int = 0) -> Meter:
     """The meter of the statement that begins (catalog/memory.py). `may_leave`: it only reads, so the columnar path may
-    be the better place."""
-    elsewhere = RowPathHeavy if may_leave and not context.stays else None
-    begun = meter().begin(context.memory_limit, context.account, elsewhere)
+    be the better place for what is large. `calls`: Code.calls."""
+    away = None if context.stays else RowPathHeavy
+    begun = meter().begin(context.memory_limit, context.account, away if may_leave else None, away, calls)
     if context.timeout:
         begun.deadline = perf_counter() + context.timeout
     for value in parameters:
         if (value.__class__ is str or value.__class__ is bytes) and len(value) > LARGE:
-            begun.seen = True  # it may be in every row
+            begun.met(len(value))  # it may be in every row
+        elif isinstance(value, Array) and len(value[0]) > _MANY:
+            begun.away = None  # as a constant of DuckDB's it would take more than its worth
     return begun
 
 

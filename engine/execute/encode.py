@@ -17,16 +17,17 @@ from operator import itemgetter
 from catalog.schema import FIRST_USER_OID
 from catalog.types import lookup
 from catalog.types.base import FormatSettings, TypeRef
-from catalog.types.oids import NAMED_TYPES, RECORD, RECORD_ARRAY
+from catalog.types.oids import NAMED_ARRAY_TYPES, NAMED_TYPES, RECORD, RECORD_ARRAY
 from engine.execute.code import Code
 from engine.execute.expressions import Value
 from engine.execute.measured import write_kept
 from engine.execute.python_sides import named_codec
-from engine.execute.records import Levels, known_type
+from engine.execute.records import Levels, known_type, row_text_encoder
 from engine.sql import tree
 
 _INTEGERS = frozenset((20, 21, 23, 26))
 _TEXTS = frozenset((19, 25, 1043))
+_OF_THE_CATALOG = NAMED_TYPES | NAMED_ARRAY_TYPES | {RECORD, RECORD_ARRAY}  # whose text depends on it
 _BINARY_INTEGERS = {21: struct.Struct(">ih"), 23: struct.Struct(">ii"), 20: struct.Struct(">iq")}
 _NULL = b"\xff\xff\xff\xff"
 
@@ -81,7 +82,7 @@ def row_framer(
 ) -> Callable[[Sequence[object]], bytes] | None:
     """A function from rows of these types to DataRows in these formats. None for types whose text depends on more than
     the settings: those of users, names of objects, records."""
-    if any(oid >= FIRST_USER_OID or oid in (RECORD, RECORD_ARRAY) or oid in NAMED_TYPES for oid in oids):
+    if any(oid >= FIRST_USER_OID or oid in _OF_THE_CATALOG for oid in oids):
         return None
     return _row_framer(oids, formats, settings)
 
@@ -184,13 +185,17 @@ class DataRowSink:
             return f"{source}.encode()"
         binary = self.formats[position] == 1
         if oid in (RECORD, RECORD_ARRAY):
-            known = known_type(self.outputs[position], self.levels)
-            encode = known.binary_encoder() if binary else known.text_encoder(self.settings)
+            row = self.outputs[position]
+            encode = (
+                known_type(row, self.levels).binary_encoder()
+                if binary
+                else row_text_encoder(row, self.levels, self.settings)
+            )
         elif binary:
             encode = lookup(oid).binary_encoder()
         elif oid in _INTEGERS:
             return f'(b"%d" % {source})'
-        elif (shown := named_codec(oid, "out")) is not None:
+        elif (shown := named_codec(oid, "out", self.settings)) is not None:
             return f"{self.code.constant(shown, 'shown')}(context.call, {source}).encode()"
         else:
             encode = lookup(oid).text_encoder(self.settings)

@@ -11,7 +11,7 @@ a table with a deferrable primary key is keyed by its hidden row number. When a 
 the row's *group* is locked: the values of the columns that are compared by =, or the whole constraint where none is. So
 of two transactions that write into one group the second one waits, and then sees what the first one has left. Rows of
 the group are found in the index where all columns are compared by =, otherwise by reading the table once for all rows
-of the statement. A row that is in the way is locked too, in case somebody is about to take it away.
+of the statement. Whoever has changed a row that is in the way is waited for: he may take it out of the way.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.range import Range, RangeType
 from engine.execute.python_sides import comparison
+from engine.execute.shown import shown_key
 from engine.storage.keys import KEPT_KEY_BYTES, index_entry_encoder, prefix_range, storage_prefix
-from engine.txn.interface import KEY_SHARE, UPDATE, Transaction
+from engine.txn.interface import UPDATE, Transaction
 
 if TYPE_CHECKING:
     from engine.execute.writer import Checks, Row, TableWriter
@@ -39,8 +40,9 @@ Pair = tuple[Values, Values]
 
 
 def exclusions_of(writer: TableWriter) -> list[Exclusion]:
-    """The constraints of the writer's table that this module sees to."""
-    return [Exclusion(writer, constraint) for constraint in writer.table.constraints if constraint.late]
+    """The constraints of the writer's table that this module sees to, in the order in which they are looked at."""
+    found = [Exclusion(writer, constraint) for constraint in writer.table.constraints if constraint.late]
+    return sorted(found, key=lambda item: item.constraint.initially_deferred)
 
 
 class Exclusion:
@@ -115,12 +117,10 @@ class Exclusion:
             if found is not None:
                 groups.setdefault(self.group(found), []).append(key)
         for name, rows in self._members(transaction, groups):
-            while (conflict := self.conflict(rows, groups[name])) is not None:
+            if (conflict := self.conflict(rows, groups[name])) is not None:
                 key, other = conflict
-                transaction.lock(other, KEY_SHARE)
-                if self._row(transaction, other) == rows[other]:
-                    raise self._violation(rows[key], rows[other])
-                del rows[other]
+                transaction.wait_for_writer(other)
+                raise self._violation(rows[key], rows[other])
 
     def in_the_way(self, transaction: Transaction, row: Row) -> bytes | None:
         """The key of a row that a new one would be in the way of. Raises LockWait."""
@@ -130,9 +130,8 @@ class Exclusion:
         for _, rows in self._members(transaction, (self.group(values),)):
             for other, others in rows.items():
                 if self._excludes(values, others):
-                    transaction.lock(other, KEY_SHARE)
-                    if self._row(transaction, other) == others:
-                        return other
+                    transaction.wait_for_writer(other)
+                    return other
         return None
 
     def _members(self, transaction: Transaction, groups: Collection[bytes]) -> Iterator[tuple[bytes, Members]]:
@@ -218,25 +217,29 @@ class Exclusion:
         key = self.writer.index_key_text(self.index.columns, values)
         if self.constraint.kind != "x":
             message = f'duplicate key value violates unique constraint "{self.constraint.name}"'
-            return self._error(message, f"{key} already exists.")
+            return self._error(message, f"{key} already exists.", None)
         message = f'conflicting key value violates exclusion constraint "{self.constraint.name}"'
         shown = self.writer.index_key_text(self.index.columns, other)
-        return self._error(message, f"{key} conflicts with existing {shown[0].lower()}{shown[1:]}.")
+        detail = f"{key} conflicts with existing {shown[0].lower()}{shown[1:]}."
+        return self._error(message, detail, "Key conflicts with existing key.")
 
     def not_built(self, values: Values, other: Values) -> SqlError:
         """The error of rows that were there before the constraint (23505, 23P01)."""
         key = self.writer.index_key_text(self.index.columns, values)
         if self.constraint.kind != "x":
-            return self._error(f'could not create unique index "{self.constraint.name}"', f"{key} is duplicated.")
+            message = f'could not create unique index "{self.constraint.name}"'
+            return self._error(message, f"{key} is duplicated.", None)
         shown = self.writer.index_key_text(self.index.columns, other)
         message = f'could not create exclusion constraint "{self.constraint.name}"'
-        return self._error(message, f"{key} conflicts with {shown[0].lower()}{shown[1:]}.")
+        return self._error(message, f"{key} conflicts with {shown[0].lower()}{shown[1:]}.", "Key conflicts exist.")
 
-    def _error(self, message: str, detail: str) -> SqlError:
+    def _error(self, message: str, detail: str, hidden: str | None) -> SqlError:
         from engine.execute.writer import constraint_error
 
         sqlstate = "23P01" if self.constraint.kind == "x" else "23505"
-        return constraint_error(sqlstate, message, self.writer.catalog, self.writer.table, self.constraint.name, detail)
+        table = self.writer.table
+        shown = shown_key(table, [column.number for column in self.index.columns], detail, hidden)
+        return constraint_error(sqlstate, message, self.writer.catalog, table, self.constraint.name, shown)
 
 
 def _has_key(type_: TypeRef) -> bool:

@@ -15,28 +15,31 @@ What cannot be compiled raises `NotOnRowPath`; the planner then gives the statem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, not_supported
 from catalog.functions.array_shapes import array_slice, build_array, subscript
 from catalog.functions.array_slices import assign_slice
 from catalog.functions.base import Function, Implementation
 from catalog.functions.registry import implementation
 from catalog.memory import at_most, size_of
-from catalog.patience import large_work
+from catalog.patience import TooLong, fold, quick, watched
 from catalog.records import dataclass
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
+from catalog.types.naming import holds_names
+from catalog.types.oid import bits_kept
 from catalog.types.oids import NAME, NAMED_TYPES
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext, metered
-from engine.execute.measured import LONG_FOR_ONE_ROW, measured_call, measured_cast
+from engine.execute.measured import LONG_FOR_ONE_ROW, may_last, measured_call, measured_cast
 from engine.execute.python_sides import RECORD, comparison, equality_of, named_codec, python_side, same_equality
-from engine.execute.records import Levels, known_type
+from engine.execute.records import Levels, known_type, row_text_encoder
 from engine.execute.values import sql_value_function
 from engine.sql import tree
 from engine.sql.folding import JSON_TYPES, Folding, is_total
@@ -47,6 +50,7 @@ _RECORD_COMPARISONS = {
 _ROWS = (RECORD, 2287)
 _FOLDED = 1 << 20  # bytes that a constant may take
 _MANY_ELEMENTS = 32
+_TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +213,17 @@ class ExpressionCompiler:
             python, needs_context = python_side(function, types, result)
             name = self.code.constant(python, function.name if function.name.isidentifier() else "f")
             given = ["context.call", *arguments] if needs_context else list(arguments)
-            if self.code.in_plan and function.source in LONG_FOR_ONE_ROW:
-                self.code.names["large_work"] = large_work
-                name, given = "large_work", [name, *given]
             call = f"{name}({', '.join(given)})"
+            if may_last(types, result):
+                self.code.lasts = True
+                if found is None or found.duckdb is None:  # DuckDB's own go by its own limit
+                    self._count_call(arguments)
         return measured_call(self.code, call, function, result)
+
+    def _count_call(self, arguments: Sequence[str]) -> None:
+        """Of a call that may take long with long arguments: whether these come from other calls."""
+        made = any("(" in source or _TEMPORARY.fullmatch(source) for source in arguments)
+        self.code.calls = max(self.code.calls, 2 if made else 1)
 
     def _can_inline(self, found: Implementation, arguments: Sequence[str]) -> bool:
         """Whether the template may be used: an argument that it repeats is a name, its globals clash with no others."""
@@ -347,7 +357,8 @@ class ExpressionCompiler:
             case tree.Const():
                 return (expression.value,)
             case tree.RelabelType():
-                return self.constant(expression.argument)
+                inner, kept = self.constant(expression.argument), _bits_kept(expression)
+                return inner if kept is None or inner is None or inner[0] is None else (kept(inner[0]),)
             case tree.CoerceTypmod() | tree.CoerceViaIO():
                 inner = self.constant(expression.argument)
                 if inner is None or inner[0] is None:
@@ -377,8 +388,8 @@ class ExpressionCompiler:
             values.append(known[0])
         if function.strict and None in values:
             return (None,)
-        if function.source in LONG_FOR_ONE_ROW and any(map(size_of, values)):
-            return None  # planning has no end, as the statement has
+        if not watched() and (function.source in LONG_FOR_ONE_ROW or not quick(values)):
+            return None  # there planning has no end, as the statement has
         types = [argument.type for argument in expression.arguments]
         python, needs_context = python_side(function, types, expression.type)
         return None if needs_context else _attempt(python, values)
@@ -393,7 +404,16 @@ class ExpressionCompiler:
     # ---- casts ------------------------------------------------------------------------------------------------------
 
     def _relabel(self, expression: tree.RelabelType) -> Value:
-        return self.value(expression.argument)
+        kept, found = _bits_kept(expression), self.value(expression.argument)
+        if kept is None:
+            return found
+        if (known := self.constant(expression)) is not None:
+            return self._known(known[0])
+        name = self.code.constant(kept, "cast")
+        if not found.nullable:
+            return Value(f"{name}({found.source})", nullable=False)
+        source, atom = self.bind(found)
+        return Value(f"(None if {source} is None else {name}({atom.source}))")
 
     def _conversion(self, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> Callable[[object], object]:
         """The function of a cast, for values that are not NULL."""
@@ -405,7 +425,7 @@ class ExpressionCompiler:
             made = target.length_coercion(expression.type.typmod, expression.explicit) or _unchanged
         else:
             source = expression.argument
-            encode = known_type(source, self.levels).text_encoder(self.settings)
+            encode = row_text_encoder(source, self.levels, self.settings)
             decode = target.text_decoder(self.settings, expression.type.typmod)
 
             def made(value: object) -> object:
@@ -424,6 +444,9 @@ class ExpressionCompiler:
             return found
         name = self.code.constant(function, "cast")
         call = f"{name}(context.call, " if by_name else f"{name}("
+        if isinstance(expression, tree.CoerceViaIO) and may_last((expression.argument.type,), expression.type):
+            self.code.lasts = True
+            self._count_call((found.source,))
         if not found.nullable:
             return Value(measured_cast(self.code, f"{call}{found.source})", expression), nullable=False)
         source, atom = self.bind(found)
@@ -434,7 +457,7 @@ class ExpressionCompiler:
         """A cast from or to a type that prints names (regclass): its codec asks the session."""
         assert isinstance(expression, tree.CoerceViaIO)
         source, target = expression.argument.type.oid, expression.type.oid
-        shown, read = named_codec(source, "out"), named_codec(target, "in")
+        shown, read = named_codec(source, "out", self.settings), named_codec(target, "in")
         encode = lookup(source).text_encoder(self.settings)
         decode = lookup(target).text_decoder(self.settings, expression.type.typmod)
 
@@ -566,9 +589,16 @@ class ExpressionCompiler:
         return Value(f"({left.source} if {evaluate} and ({different}) else None)")
 
     def _coalesce(self, expression: tree.CoalesceExpr) -> Value:
-        parts: list[str] = []
+        values = []
         for argument in expression.arguments:
-            found = self.value(argument)
+            values.append(self.value(argument))
+            if not values[-1].nullable:
+                break
+        if len(values) > _MANY_ELEMENTS and all(found.atom for found in values):  # Python nests conditions
+            first = self.code.constant(operations.first_known, "first_known")
+            return Value(f"{first}(({', '.join([found.source for found in values])}))", values[-1].nullable)
+        parts: list[str] = []
+        for found in values:
             if not found.nullable:
                 return Value(f"({''.join(parts)}{found.source})", nullable=False) if parts else found
             source, atom = self.bind(found)
@@ -697,6 +727,8 @@ class ExpressionCompiler:
 
     def _field(self, expression: tree.FieldSelect) -> Value:
         source, atom = self.bound(expression.argument)
+        if source == "None":
+            return atom
         if not atom.nullable:
             return Value(f"{source}[{expression.field - 1}]")
         return Value(f"(None if {source} is None else {atom.source}[{expression.field - 1}])")
@@ -754,6 +786,14 @@ def compile_expression(
             code.line(f"{code.constant(metered, 'metered')}(context)")
         code.line(f"return {found.source}")
     return code.finish("evaluate")
+
+
+def compile_value(expression: tree.Expr, settings: FormatSettings) -> Callable[[ExecContext, Sequence[object]], Any]:
+    """The same for what no query can stand around: arguments of EXECUTE and of CALL. Raises 0A000."""
+    try:
+        return compile_expression(expression, settings)
+    except NotOnRowPath as error:
+        not_supported(f"{error} here")
 
 
 def constant_value(expression: tree.Expr) -> tuple[object] | None:
@@ -815,7 +855,7 @@ def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
 
 
 def _of_names(expression: tree.CoerceViaIO) -> bool:
-    return expression.argument.type.oid in NAMED_TYPES or expression.type.oid in NAMED_TYPES
+    return holds_names(lookup(expression.argument.type.oid)) or expression.type.oid in NAMED_TYPES
 
 
 def _unchanged(value: object) -> object:
@@ -823,11 +863,12 @@ def _unchanged(value: object) -> object:
 
 
 def _attempt(function: Callable[..., object], arguments: Sequence[object]) -> tuple[object] | None:
-    """The result of a call, None where it raises an SqlError, and where it is too large to be kept with a plan."""
+    """The result of a call, None where it raises an SqlError, and where it takes too long or is too large to be kept
+    with a plan."""
     try:
         with at_most(_FOLDED):
-            result = function(*arguments)
-    except SqlError:
+            result = fold(function, arguments)
+    except (SqlError, TooLong, RecursionError):
         return None
     return None if size_of(result) > _FOLDED else (result,)
 
@@ -870,3 +911,7 @@ _VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {
     tree.NextValueExpr: ExpressionCompiler._next_value,
     tree.CurrentOf: ExpressionCompiler._current_of,
 }
+
+
+def _bits_kept(expression: tree.RelabelType) -> Callable[[Any], object] | None:
+    return bits_kept(expression.argument.type.oid, expression.type.oid)

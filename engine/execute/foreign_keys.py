@@ -17,17 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Catalog, Column, Constraint, Table
+from catalog.schema import Catalog, Column, Constraint, Role, Table
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.integer import fits
 from engine.execute.context import ExecContext
+from engine.execute.shown import shown_key
 from engine.execute.writer import Checks, Row, TableWriter, constraint_error
+from engine.sql.analyze import Environment
+from engine.sql.analyze.rules import runnable_rules
+from engine.sql.tree import PARTITION_CHECK
 from engine.storage.keys import NOT_NULL, row_key_encoder, storage_prefix, successor
-from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, UPDATE, Transaction
+from engine.txn.interface import KEY_SHARE, READ_COMMITTED, UPDATE, LockWait, Transaction
 from engine.txn.locks import ROW_EXCLUSIVE, ROW_SHARE
 
 
@@ -163,7 +167,7 @@ class Outgoing:
         deferred = transaction.deferral() if self.constraint.deferrable and not now else None
         if deferred is not None and not deferred.defers(self.constraint):
             deferred = None
-        if self._lock_referenced(transaction, wanted, deferred is not None):
+        if self._lock_referenced(transaction, wanted):
             return
         if deferred is not None:
             deferred.add(self.writer.table, self.constraint, False, tuple(wanted))
@@ -173,29 +177,37 @@ class Outgoing:
     def _missing(self, values: Row) -> SqlError:
         """Of a row whose referenced row is not there."""
         if not self.removing:
-            key_text = self.writer.key_text(self.constraint.columns, values)
-            return self._violation(f'{key_text} is not present in table "{self.parent.table.name}".')
+            numbers, rest = self.constraint.columns, f'is not present in table "{self.parent.table.name}".'
+            key_text = self.writer.key_text(numbers, values)
+            return self._violation(shown_key(self.writer.table, numbers, f"{key_text} {rest}", f"Key {rest}"))
         referenced: list[object] = [None] * len(self.parent.table.columns)
         for number, position in zip(self.constraint.referenced_columns, self._positions, strict=True):
             referenced[self.parent.positions[number]] = values[position]
-        key_text = self.parent.key_text(self.constraint.referenced_columns, referenced)
         table = self.writer.table
-        detail = f'{key_text} is still referenced from table "{table.name}".'
+        detail = _still_referenced(self.parent, self.constraint, referenced, table)
         return constraint_error("23503", self.removing, self.writer.catalog, table, self.constraint.name, detail)
 
-    def _lock_referenced(self, transaction: Transaction, wanted: Sequence[object], only_if_there: bool) -> bool:
-        """Whether the referenced row is there; it is locked then. `only_if_there`: a key without row is not locked, so
-        that others may bring it."""
+    def _lock_referenced(self, transaction: Transaction, wanted: Sequence[object]) -> bool:
+        """Whether the referenced row is there; it is locked then. A key without row is not: others may bring it. At
+        REPEATABLE READ the row must be in the snapshot, and 40001 where it has gone since (ri_triggers.c)."""
         transaction.lock_table(self.parent.table.oid, ROW_SHARE)  # against bulk changes, which lock no rows
-        key = self._find(transaction, wanted)
-        if key is None or (only_if_there and transaction.newest(key) is None):
-            return False
+        if transaction.isolation != READ_COMMITTED:
+            seen = _Seen(transaction)
+            key = self._find(seen, wanted)  # type: ignore[arg-type]
+            if key is None or seen.newest(key) is None:
+                return False
+            if transaction.newest(key) is None or self._find(transaction, wanted) != key:
+                raise SqlError("40001", "could not serialize access due to concurrent update")
+        else:
+            key = self._find(transaction, wanted)
+            if key is None or transaction.newest(key) is None:
+                return False
         transaction.lock(key, KEY_SHARE)
-        return transaction.newest(key) is not None and self._find(transaction, wanted) == key
+        return True
 
     def check_key(self, transaction: Transaction, wanted: Sequence[object]) -> None:
         """What was put off: 23503 if rows still refer to a key that is still missing."""
-        if self._lock_referenced(transaction, wanted, True):
+        if self._lock_referenced(transaction, wanted):
             return
         row = next(ChildTable(self.writer, self.constraint).rows(transaction, wanted), None)
         if row is not None:
@@ -210,6 +222,18 @@ class Outgoing:
         table, name = self.writer.table, self.constraint.name
         message = f'insert or update on table "{table.name}" violates foreign key constraint "{name}"'
         return constraint_error("23503", message, self.writer.catalog, table, name, detail)
+
+
+class _Seen:
+    """A transaction whose newest versions are those that its snapshot has."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self.lock_table = transaction.lock_table
+
+    def newest(self, key: bytes) -> bytes | None:
+        transaction = self._transaction
+        return transaction.newest(key) if transaction.has_written(key) else transaction.get(key)
 
 
 class Incoming:
@@ -264,7 +288,7 @@ class Incoming:
             if action != "d":
                 return
             # Rows whose default is the very key that has gone still refer to it.
-        if next(child.rows(transaction, wanted), None) is None:
+        if (found := next(child.rows(transaction, wanted), None)) is None:
             return
         if action != "r" and self._is_back(transaction, wanted):
             return
@@ -272,12 +296,15 @@ class Incoming:
         if deferred is not None and deferred.defers(self.constraint):
             deferred.add(self._table, self.constraint, True, tuple(wanted))
             return
+        transaction.lock(found[0], KEY_SHARE)  # somebody may be about to take it away
         raise self._violation(old)
 
     def check_key(self, transaction: Transaction, wanted: Sequence[object]) -> None:
         """What was put off: 23503 if rows still refer to a key that has not come back."""
-        if next(self.child.rows(transaction, wanted), None) is None or self._is_back(transaction, wanted):
+        found = next(self.child.rows(transaction, wanted), None)
+        if found is None or self._is_back(transaction, wanted):
             return
+        transaction.lock(found[0], KEY_SHARE)
         old: list[object] = [None] * len(self.parent.table.columns)
         for position, value in zip(self._parent_positions, wanted, strict=True):
             old[position] = value
@@ -291,13 +318,17 @@ class Incoming:
     def _violation(self, old: Row) -> SqlError:
         constraint, owner = _as_declared(self.parent.catalog, self.constraint, self._table)
         name, table = constraint.name, owner.name
-        key = self.parent.key_text(self.constraint.referenced_columns, old)
         message = (
             f'update or delete on table "{self.parent.table.name}" violates foreign key constraint "{name}"'
             f' on table "{table}"'
         )
-        detail = f'{key} is still referenced from table "{table}".'
+        detail = _still_referenced(self.parent, self.constraint, old, owner)
         return constraint_error("23503", message, self.parent.catalog, owner, name, detail)
+
+
+def _still_referenced(parent: TableWriter, constraint: Constraint, row: Row, table: Table) -> str:
+    numbers, rest = constraint.referenced_columns, f'is still referenced from table "{table.name}".'
+    return shown_key(parent.table, numbers, f"{parent.key_text(numbers, row)} {rest}", f"Key {rest}")
 
 
 def _as_declared(catalog: Catalog, constraint: Constraint, table: Table) -> tuple[Constraint, Table]:
@@ -315,6 +346,7 @@ class ChildTable:
     def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
         self.writer = writer
         self.columns = constraint.columns
+        self._constraint = constraint
         table = writer.table
         self._positions = [writer.positions[number] for number in constraint.columns]
         self._types = [table.columns[position].type for position in self._positions]
@@ -392,8 +424,13 @@ class ChildTable:
             values = replacement
         elif action == "d":
             values = self._default_values(context)
-        for key, _ in list(self.rows(transaction, wanted)):
-            value = transaction.get_locked(key, UPDATE if deletes else NO_KEY_UPDATE)
+        for key, row in list(self.rows(transaction, wanted)):
+            try:
+                value = transaction.get_locked(key, UPDATE) if deletes else transaction.get_to_change(key)
+            except LockWait as wait:
+                if transaction.isolation != READ_COMMITTED:
+                    wait.then = partial(self._refuse_other, transaction, key, row)
+                raise
             if value is None:
                 continue
             old = writer.decode(value)
@@ -403,13 +440,78 @@ class ChildTable:
             new = list(old)
             for position, item in zip(self._positions, values, strict=True):
                 new[position] = item
-            writer.check_not_null(new)
-            writer.update(transaction, context, key, old, new, checks)
+            self._changes.write(transaction, context, key, old, new, checks)
+
+    def _refuse_other(self, transaction: Transaction, key: bytes, row: Row) -> None:
+        """40001 for a row that was another one before the wait (REPEATABLE READ): it does not refer any more, perhaps,
+        but who has changed it is not in the snapshot."""
+        stored = transaction.newest(key)
+        if stored is None or self.writer.decode(stored) != row:
+            raise SqlError("40001", "could not serialize access due to concurrent update")
+
+    @cached_property
+    def _changes(self) -> _CascadedChanges:
+        return _CascadedChanges(self.writer, self._constraint)
 
     def _default_values(self, context: ExecContext) -> list[object]:
+        """Those of the table that declares the foreign key."""
         if self._defaults is None:
-            columns: list[Column] = [self.writer.table.columns[position] for position in self._positions]
             from engine.execute.index_expressions import default_values
 
-            self._defaults = default_values(self.writer.catalog, columns)
+            catalog = self.writer.catalog
+            _, owner = _as_declared(catalog, self._constraint, self.writer.table)
+            numbers = column_numbers(self.writer.table, owner)
+            columns: list[Column] = [owner.column_by_number(numbers[number]) for number in self.columns]
+            self._defaults = default_values(catalog, columns)
         return self._defaults(context)
+
+
+class _CascadedChanges:
+    """What CASCADE, SET NULL and SET DEFAULT make of a referring row. It is an update of the table that declares the
+    foreign key (ri_triggers.c): generated columns follow, constraints hold, and where that table is partitioned the row
+    goes to the partition where it belongs now. Made when a row is first changed so."""
+
+    def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
+        from engine.execute.code import NotOnRowPath
+        from engine.execute.index_expressions import generated_values, row_checks
+        from engine.partitions.writing import Moving, key_column_numbers
+
+        catalog, table = writer.catalog, writer.table
+        owner = catalog.get(table.owner)
+        assert isinstance(owner, Role)
+        rules = runnable_rules(table, Environment(catalog, user_name=owner.name))
+        changed = {*constraint.columns, *(item.column for item in rules.generated)}
+        keys = key_column_numbers(catalog, table) if table.bound is not None else frozenset()
+        concerned = keys is None or not keys.isdisjoint(changed)
+        _, owner = _as_declared(catalog, constraint, table)
+        self._writer = writer
+        self._generated_at = [writer.positions[item.column] for item in rules.generated]
+        if concerned and owner.oid != table.oid:
+            self._writer = TableWriter(catalog, table, writer.settings)
+            self._writer.moving = Moving(self._writer, owner)
+        tests = [item for item in rules.checks if item[0] != PARTITION_CHECK or self._writer.moving is None]
+        try:
+            self._generated = generated_values(table, rules.generated) if rules.generated else None
+            self._first_false = row_checks(table, tests) if tests else None
+        except NotOnRowPath:
+            not_supported(f'a foreign key that changes rows of table "{table.name}", whose constraints or generated '
+                          "columns cannot be computed row by row")  # fmt: skip
+
+    def write(
+        self,
+        transaction: Transaction,
+        context: ExecContext,
+        key: bytes,
+        old: Row,
+        new: list[object],
+        checks: Checks | None,
+    ) -> None:
+        """Raises 23502, 23514, 23505, 23503, LockWait."""
+        if self._generated is not None:
+            for position, value in zip(self._generated_at, self._generated(new), strict=True):
+                new[position] = value
+        writer = self._writer
+        writer.check_not_null(new)
+        if self._first_false is not None and (name := self._first_false(new)) is not None:
+            raise writer.check_violation(name, new)
+        writer.update(transaction, context, key, old, new, checks)

@@ -124,8 +124,8 @@ def write_function(
         lines.append("get, scan = reader.get, reader.scan")
     if "n += 1" in text or "nonlocal n" in text:
         lines.append("n = 0")
-    if METERED in text or CHECKED in text:
-        lines.append(f"memory = metered(context, parameters, {may_leave})")
+    if METERED in text or CHECKED in text or code.lasts:
+        lines.append(f"memory = metered(context, parameters, {may_leave}, {code.calls})")
         code.names["metered"] = metered
         if code.has_large:
             lines.append("memory.seen = True")

@@ -7,7 +7,9 @@ made, and compiled to functions of a whole row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from catalog.errors import not_supported
 from catalog.schema import Catalog, Column, Index, Table
 from catalog.types.base import DEFAULT_FORMAT, TypeRef
 from engine.execute.code import Code, NotOnRowPath
@@ -16,7 +18,8 @@ from engine.execute.expressions import ExpressionCompiler, Value, compile_expres
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
 from engine.sql.analyze.collations import collate_expression
-from engine.sql.analyze.routines import expanded_expression
+from engine.sql.analyze.routines import inlined
+from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
 
 Row = Sequence[object]
@@ -25,7 +28,10 @@ Row = Sequence[object]
 def bind_expression(catalog: Catalog, table: Table | None, text: str, type_: TypeRef | None = None) -> tree.Expr:
     """The analysed form of SQL text over the columns of `table` (range entry 0), cast to `type_` where given."""
     found = analyze_expression(parse_expression(text), Environment(catalog), table, type_)
-    return collate_expression(expanded_expression(found, catalog), catalog, table)
+    found = collate_expression(inlined(found, catalog), catalog, table)
+    if any(isinstance(item, tree.Query) for item, _ in expressions_in(found)):
+        not_supported("a function that reads tables in an expression of an index, or in a default of SET DEFAULT")
+    return found
 
 
 def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:
@@ -37,6 +43,13 @@ def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:
         return Value(f"row[{positions[item.column]}]", nullable=True)
 
     return ExpressionCompiler(code, DEFAULT_FORMAT, column)
+
+
+def _finished(code: Code, name: str) -> Callable[..., Any]:
+    """The function. Raises 0A000 for one that needs more than the row: a function may have become another one since."""
+    if "context" in code.source:
+        not_supported("a function of the session or of its time in an index, or in a check constraint of a partition")
+    return code.finish(name)
 
 
 def expression_values(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], tuple[object, ...]]:
@@ -52,7 +65,7 @@ def expression_values(catalog: Catalog, table: Table, index: Index) -> Callable[
             sources.append(compiler.value(bind_expression(catalog, table, str(item.expression))).source)
     with code.block("def values(row):"):
         code.line(f"return ({''.join(source + ', ' for source in sources)})")
-    return code.finish("values")
+    return _finished(code, "values")
 
 
 def row_condition(catalog: Catalog, table: Table, text: str) -> Callable[[Row], bool]:
@@ -62,7 +75,7 @@ def row_condition(catalog: Catalog, table: Table, text: str) -> Callable[[Row], 
     test = compiler.true(bind_expression(catalog, table, text))
     with code.block("def holds(row):"):
         code.line(f"return bool({test})")
-    return code.finish("holds")
+    return _finished(code, "holds")
 
 
 def row_checks(table: Table, checks: Sequence[tuple[str, tree.Expr]]) -> Callable[[Row], str | None]:
@@ -71,10 +84,24 @@ def row_checks(table: Table, checks: Sequence[tuple[str, tree.Expr]]) -> Callabl
     compiler = _row_compiler(code, table)
     with code.block("def first_false(row):"):
         for name, condition in sorted(checks, key=lambda item: item[0]):
-            with code.block(f"if {compiler.false(condition)}:"):
+            try:
+                test = compiler.false(condition)
+            except NotOnRowPath as error:
+                not_supported(f"{error} in a check constraint of a partition")
+            with code.block(f"if {test}:"):
                 code.line(f"return {name!r}")
         code.line("return None")
-    return code.finish("first_false")
+    return _finished(code, "first_false")
+
+
+def generated_values(table: Table, generated: Sequence[tree.Assignment]) -> Callable[[Row], tuple[object, ...]]:
+    """Makes a function from a row to the values of its generated columns, in their order."""
+    code = Code()
+    compiler = _row_compiler(code, table)
+    with code.block("def values(row):"):
+        sources = [compiler.value(item.expression).source for item in generated]
+        code.line(f"return ({''.join(source + ', ' for source in sources)})")
+    return code.finish("values")
 
 
 def default_values(catalog: Catalog, columns: Sequence[Column]) -> Callable[[ExecContext], list[object]]:

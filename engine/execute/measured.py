@@ -10,7 +10,7 @@ A plan that has none of these, a look-up by key above all, does not know of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from catalog.functions import regex
 from catalog.functions.base import Function
@@ -32,7 +32,19 @@ _NEVER_LARGER = frozenset(
     )
 )  # fmt: skip
 
-# Interrupted when they do take long (catalog/patience.py): they only compute.
+# Types whose values take a few bytes, whatever they are.
+_BOUNDED = frozenset((
+    16, 18, 19, 20, 21, 23, 24, 26, 27, 28, 29, 600, 601, 603, 628, 650, 700, 701, 718, 774, 790, 829, 869, 1082, 1083,
+    1114, 1184, 1186, 1266, 2202, 2203, 2204, 2205, 2206, 2278, 2950, 3220, 3734, 3769, 4089, 4096, 4191,
+))  # fmt: skip
+
+
+def may_last(types: Iterable[TypeRef], result: TypeRef) -> bool:
+    """Whether a call's time has no bound that its types tell."""
+    return result.oid not in _BOUNDED or not _BOUNDED.issuperset([type_.oid for type_ in types])
+
+
+# Short patterns and paths that take for ever, and keep the interpreter: not where nobody can interrupt them.
 LONG_FOR_ONE_ROW = regex.SOURCES | frozenset(
     source
     for name in ("exists", "match", "query_array", "query_first")

@@ -187,10 +187,20 @@ class _Shell:
             ]
             check = code.constant(writer.check_not_null, "check_not_null")
             code.line(f"if {' or '.join(tests)}: {check}({row})")
-        for name, condition in sorted(checks, key=lambda item: item[0]):
-            violation = code.constant(writer.check_violation, "check_violation")
-            code.line(f"if {expressions.false(condition)}: raise {violation}({name!r}, {row})")
+        self._write_checks(expressions, row, [item for item in checks if not item[0].startswith(tree.VIEW_CHECK)])
         assert len(values) == len(table.columns)
+
+    def write_view_checks(
+        self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]
+    ) -> None:
+        """What views ask of a row that has been written: unique keys come first, and rows that give way to others on
+        conflict are not asked (ExecInsert)."""
+        self._write_checks(expressions, row, [item for item in checks if item[0].startswith(tree.VIEW_CHECK)])
+
+    def _write_checks(self, expressions: ExpressionCompiler, row: str, checks: Sequence[tuple[str, tree.Expr]]) -> None:
+        violation = self.code.constant(self.writer.check_violation, "check_violation") if checks else ""
+        for name, condition in sorted(checks, key=lambda item: item[0]):
+            self.code.line(f"if {expressions.false(condition)}: raise {violation}({name!r}, {row})")
 
     def write_returning(self, expressions: ExpressionCompiler, targets: Sequence[tree.Target]) -> None:
         if self.sink is not None:
@@ -351,6 +361,7 @@ class InsertCompiler:
         """The whole row, checked, as `row`."""
         self._write_values(row)
         self._write_checked()
+        self.shell.write_view_checks(self.expressions, "row", self.statement.checks)
 
     def _write_checked(self) -> None:
         shell, statement = self.shell, self.statement
@@ -375,6 +386,7 @@ class InsertCompiler:
         touches = conflict is not None and conflict.action == "update"
         key = "key = " if touches or self.partitioned is not None else ""
         code.line(f"{key}{write}(transaction, context, row, {shell.checks})")
+        shell.write_view_checks(self.expressions, "row", statement.checks)
         if touches:
             code.line("touched.add(key)")
         code.line("count += 1")
@@ -390,7 +402,9 @@ class InsertCompiler:
         code, shell, table = self.code, self.shell, self.table
         code.names["affected_twice"] = affected_twice
         code.line("if conflict in touched: raise affected_twice()")
-        code.line(f"stored = transaction.get_locked(conflict, {NO_KEY_UPDATE})")
+        keys = shell.writer.unique_columns()
+        strength = UPDATE if any(item.column in keys for item in conflict.assignments) else NO_KEY_UPDATE
+        code.line(f"stored = transaction.get_locked(conflict, {strength})")
         code.line("if stored is None: raise affected_twice()")
         names = [code.temporary("c") for _ in table.columns]
         if self.partitioned is not None:
@@ -419,6 +433,7 @@ class InsertCompiler:
         changed = [*assigned, *(assignment.column for assignment in self.statement.generated)]
         update = code.constant(shell.writer.updater(changed), "update")
         code.line(f"touched.add({update}(transaction, context, conflict, old, row, {shell.checks}))")
+        shell.write_view_checks(self.expressions, "row", self.statement.checks)
         code.line("count += 1")
         shell.write_returning(self.expressions, self.statement.returning)
 
@@ -428,6 +443,11 @@ def write_assignments(
 ) -> dict[int, Value]:
     """The new values of assigned columns, all computed from the old row."""
     return {item.column: shell.local(expressions.value(item.expression)) for item in assignments}
+
+
+def _may_change_keys(writer: TableWriter, statement: tree.Update) -> bool:
+    changed = {item.column for item in (*statement.assignments, *statement.generated)}
+    return writer.moving is not None or not changed.isdisjoint(writer.unique_columns())
 
 
 class ChangeCompiler:
@@ -512,7 +532,10 @@ class ChangeCompiler:
         """Locks a row that was found, looks at its newest version, and writes."""
         code, shell, statement = self.code, self.shell, self.statement
         strength = NO_KEY_UPDATE if isinstance(statement, tree.Update) else UPDATE
-        code.line(f"stored = transaction.get_locked({key}, {strength})")
+        if isinstance(statement, tree.Update) and _may_change_keys(shell.writer, statement):
+            code.line(f"stored = transaction.get_to_change({key})")
+        else:
+            code.line(f"stored = transaction.get_locked({key}, {strength})")
         code.indent("if stored is not None:")
         names = [code.temporary("c") for _ in self.table.columns]
         code.line(f"old = {', '.join(names)}, = {code.constant(shell.writer.decode, 'decode')}(stored)")
@@ -562,3 +585,4 @@ class ChangeCompiler:
             columns[0, tree.TABLE_OID] = Value(f"{oid}(written)", nullable=False)
         written = "written = " if moving is not None else ""
         code.line(f"{written}{update}(transaction, context, {key}, old, row, {shell.checks})")
+        shell.write_view_checks(expressions, "row", statement.checks)

@@ -137,3 +137,8 @@ def null_row(value: tuple[object, ...] | None) -> bool:
 def full_row(value: tuple[object, ...] | None) -> bool:
     """IS NOT NULL of a composite value: none of its fields is NULL."""
     return value is not None and all(item is not None for item in value)
+
+
+def first_known(values: Sequence[object]) -> object:
+    """COALESCE of many values that are at hand."""
+    return next((value for value in values if value is not None), None)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from catalog.functions.base import Function, Operator
 from catalog.functions.registry import implementation
 from catalog.types import lookup
-from catalog.types.base import TypeRef
-from catalog.types.oids import NAMED_TYPES
+from catalog.types.array import ArrayType
+from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, SqlType, TypeRef
+from catalog.types.composite import CompositeType
+from catalog.types.naming import holds_names
+from catalog.types.oids import NAMED_TYPES, TEXT_ARRAY
+from catalog.types.pseudo import quote_field
 from engine.execute.code import NotOnRowPath
 
 RECORD = 2249
@@ -57,9 +62,43 @@ def same_equality(left: int, right: int) -> bool:
     return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
 
 
-def named_codec(oid: int, direction: str) -> Callable[..., object] | None:
-    """The output ('out') or input ('in') function of a type whose values are shown as names; None for any other."""
+def named_codec(oid: int, direction: str, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[..., object] | None:
+    """The output ('out') or input ('in') function of a type whose values are shown as names, and the output function
+    of an array or a composite type with such values in it; None for any other."""
+    known = lookup(oid)
     if oid not in NAMED_TYPES:
-        return None
-    found = implementation(lookup(oid).name + direction)
+        return _output_with_names(known, settings) if direction == "out" and holds_names(known) else None
+    found = implementation(known.name + direction)
     return None if found is None else found.python
+
+
+def _output_with_names(known: SqlType, settings: FormatSettings) -> Callable[[object, Any], str]:
+    """(call, value) to text, where names of objects stand somewhere inside."""
+    if isinstance(known, ArrayType):
+        shown = _output_of(known.element, settings)
+        encode = lookup(TEXT_ARRAY).text_encoder()
+
+        def array_text(call: object, value: Array) -> str:
+            texts = tuple([None if item is None else shown(call, item) for item in value.elements])
+            return encode(value._replace(elements=texts)).decode()
+
+        return array_text
+    assert isinstance(known, CompositeType)
+    outputs = [_output_of(field, settings) for field in known.types]
+
+    def text(call: object, value: Sequence[object]) -> str:
+        parts = [
+            "" if item is None else quote_field(str(output(call, item)))
+            for output, item in zip(outputs, value, strict=True)
+        ]
+        return f"({','.join(parts)})"
+
+    return text
+
+
+def _output_of(known: SqlType, settings: FormatSettings) -> Callable[..., object]:
+    shown = named_codec(known.oid, "out", settings)
+    if shown is not None:
+        return shown
+    encode = known.text_encoder(settings)
+    return lambda call, value: encode(value).decode()

@@ -12,6 +12,7 @@ from typing import Any
 from catalog.types import lookup
 from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
+from catalog.types.naming import holds_names
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from catalog.types.pseudo import Record, record_binary_encoder, record_text_encoder
 from engine.execute.code import NotOnRowPath
@@ -60,6 +61,23 @@ def known_type(expression: tree.Expr, levels: Levels) -> SqlType:
     """The type of an expression, with the fields of its rows. Raises NotOnRowPath where it cannot be told."""
     oid = expression.type.oid
     return _one(_types(expression, levels)) if oid in (RECORD, RECORD_ARRAY) else lookup(oid)
+
+
+def row_text_encoder(expression: tree.Expr, levels: Levels, settings: FormatSettings) -> Callable[[Any], bytes]:
+    """The output function of an expression's type. Raises NotOnRowPath for rows with names of objects in them, which
+    only a session can look up, and as `known_type`."""
+    known = known_type(expression, levels)
+    if _holds_names(known):
+        raise NotOnRowPath("names of objects within a row")
+    return known.text_encoder(settings)
+
+
+def _holds_names(known: SqlType) -> bool:
+    if isinstance(known, ArrayType):
+        return _holds_names(known.element)
+    if isinstance(known, AnonymousRow):
+        return any(map(_holds_names, known.fields))
+    return holds_names(known)
 
 
 def known_output(query: tree.Query, column: int, type_: TypeRef, levels: Levels) -> SqlType:

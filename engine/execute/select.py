@@ -49,8 +49,8 @@ from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virt
 from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.execute.whole_rows import write_whole_rows
 from engine.sql import tree
-from engine.sql.grouped_sets import sets_in_from
 from engine.sql.parts import is_result
+from engine.sql.set_places import sets_apart
 from engine.storage.keys import row_number_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
@@ -69,7 +69,7 @@ class QueryCompiler:
         self.catalog = catalog
         self.settings = settings
         self.parent = parent
-        self.query = ends_of_indexes(catalog, expand_joins(sets_in_from(query)))
+        self.query = ends_of_indexes(catalog, expand_joins(sets_apart(query)))
         self.columns: dict[tuple[int, int], Value] = {}
         self._used: tuple[Columns, Columns] | None = None  # once somebody has asked: _columns_used
         self.expressions = ExpressionCompiler(code, settings, self.variable, self._sublink, self._sublink_truth)
@@ -730,14 +730,25 @@ class QueryCompiler:
         code = self.code
         strength = STRENGTHS[mark.strength]
         table = self.query.range_table[mark.relation]
-        assert isinstance(table, tree.RangeTable)
+        assert isinstance(table, tree.RangeTable) and isinstance(table.table, Table)
         code.names["SqlError"] = SqlError
         with code.block("try:"):
-            code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r})")
+            same = "" if strength != KEY_SHARE else self._same_key(table.table)
+            code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r}{same})")
         with code.block("except SqlError as error:"):
             code.line(f"raise {code.named(lock_refusal(table.table.name), 'refusal')}(error) from None")
         code.indent(f"if {row.value} is not None:")
         self.write_columns(mark.relation, row)
+
+    def _same_key(self, table: Table) -> str:
+        """The argument of get_locked that tells whether a row's unique columns are what they were, where its key does
+        not tell."""
+        from engine.execute.writer import TableWriter
+
+        writer = TableWriter(self.catalog, table)
+        if writer.unique_columns() <= frozenset(table.key_columns):
+            return ""
+        return f", {self.code.constant(writer.same_unique, 'same_key')}"
 
     # ---- sub-queries ------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ def asks_session(call: tree.FuncExpr) -> bool:
 
 def set_functions_of(query: tree.Query) -> list[tree.FuncExpr]:
     """The calls in a query's targets, each once: equal calls give equal rows, in step. Raises NotOnRowPath for calls
-    within calls, for those by which rows are grouped still (engine/sql/grouped_sets.py), and for those of records."""
+    within calls, for those by which rows are grouped still (engine/sql/set_places.py), and for those of records."""
     if not query.has_set_functions:
         return []
     if calls_set_functions(query.group_by):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from catalog.memory import LARGE
+from catalog.patience import PLANS
 from catalog.schema import Catalog, Table
 from catalog.types import lookup
 from catalog.types.oids import RECORD, RECORD_ARRAY
@@ -21,7 +22,7 @@ from engine.execute.access import Finder
 from engine.execute.aggregates import COUNTS, finisher, sees_nulls, steps_of
 from engine.execute.closures import PLACE, SMALL, Closure, Closures, Part, Row, row_of
 from engine.execute.code import NotOnRowPath
-from engine.execute.context import ExecContext
+from engine.execute.context import ExecContext, metered
 from engine.execute.ordering import each_once, identity_of, sort_function, sort_rows
 from engine.execute.output import sort_places
 from engine.execute.reads import Reads
@@ -111,6 +112,7 @@ class SmallQuery:
                     parts.append(after.part(clause.expression))
         self._row = row_of(parts)
         self._reads_columns = rows.used
+        self._may_last = rows.may_last or after.may_last
 
     # ---- running ----------------------------------------------------------------------------------------------------
 
@@ -118,6 +120,8 @@ class SmallQuery:
         """The rows of the result; of those that ORDER BY needs more of than it shows, the first columns count. Raises
         NotSmall before anything else may happen, and what the expressions raise."""
         given: Row = tuple(parameters)
+        if self._may_last:
+            memory = metered(context, may_leave=True)  # noqa: F841 - looked for by catalog/patience.py
         for place in self._texts:
             if given[place] is not None and len(given[place]) > LARGE:
                 raise NotSmall
@@ -155,6 +159,9 @@ class SmallQuery:
             return [given] * len(values)
         rows = map(codec_of(reads.table).decode, values)
         return [given + row for row in rows] if given else rows
+
+
+PLANS.add(SmallQuery.run.__code__)
 
 
 def _table_of(query: tree.Query) -> Table:
@@ -275,7 +282,7 @@ class _Slot:
                 raise NotOnRowPath("an aggregate in an order")
             items = [*arguments, *[rows.function(clause.expression) for clause in aggregate.order_by]]
             step = _collecting(place, items, len(arguments), every)
-            return _Slot(lambda row: [], _where(test, step), finisher(aggregate))
+            return _Slot(lambda row: [], _where(test, step), finisher(aggregate, ()))
         if aggregate.function.source in COUNTS:
             return _Slot(lambda row: 0, _where(test, _counting(place, arguments)), None)
         make, advance, final = steps_of(aggregate)

@@ -41,10 +41,15 @@ def array_of_rows(rows: list[tuple[object]]) -> Array:
 def sublink_value(compiler: QueryCompiler, link: tree.SubLink) -> Value:
     """The value of a sub-query, NULLs and all."""
     function, nullable = _KINDS[link.kind](compiler, link)
-    once = not variables(link.query) and not is_volatile(link.query)
-    if once and not _refers_to_inner_with(compiler, link.query) and not link.test:
+    if not link.test and _runs_once(compiler, link.query):
         return _once(compiler, function, nullable)
     return Value(f"{function}()", nullable)
+
+
+def _runs_once(compiler: QueryCompiler, query: tree.Query) -> bool:
+    """Whether its rows are those of one run, volatile or not: it depends on no row around it (PostgreSQL's InitPlans,
+    and sub-plans that are hashed or materialized)."""
+    return not variables(query) and not _refers_to_inner_with(compiler, query)
 
 
 def _refers_to_inner_with(compiler: QueryCompiler, query: tree.Query) -> bool:
@@ -74,7 +79,7 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
         or query.has_set_functions
     )
     gathered = _may_be_gathered(compiler, link)
-    if not plain:
+    if not plain or is_volatile(link.query):
         return _gathered(compiler, link) if gathered else None
     outputs = [target.expression for target in query.targets if not target.junk]
     conditions = [
@@ -96,7 +101,7 @@ def _may_be_gathered(compiler: QueryCompiler, link: tree.SubLink) -> bool:
     outputs = [target.expression for target in query.targets if not target.junk]
     same = all(test.type.oid == output.type.oid for test, output in zip(link.test, outputs, strict=True))
     alike = same and not any(item.type.oid in (RECORD, RECORD_ARRAY) for item in outputs)
-    return alike and not (variables(query) or is_volatile(query) or _refers_to_inner_with(compiler, query))
+    return alike and _runs_once(compiler, query)
 
 
 def _gathered(compiler: QueryCompiler, link: tree.SubLink) -> str:
@@ -219,8 +224,18 @@ def _quantified(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> t
         code.line(f"if {result} is {decisive}: return {decisive}")
         code.line(f"if {result} is None: {unknown} = True")
 
-    sink = ActionSink(row, f"None if {unknown} else {other}", lambda: code.line(f"{unknown} = False"))
-    return compiler.write_subquery(link.query, sink), True
+    answer = f"None if {unknown} else {other}"
+    if not (is_volatile(link.query) and _runs_once(compiler, link.query)):
+        sink = ActionSink(row, answer, lambda: code.line(f"{unknown} = False"))
+        return compiler.write_subquery(link.query, sink), True
+    rows = rows_once(compiler, compiler.write_subquery(link.query, ListSink(code, count=False)), link.query)
+    name, value = code.temporary("query"), code.temporary()
+    with code.block(f"def {name}():"):
+        code.line(f"{unknown} = False")
+        with code.block(f"for {value}, in {rows}:"):
+            row([Value(value, nullable=True, atom=True)])
+        code.line(f"return {answer}")
+    return name, True
 
 
 def _local(compiler: QueryCompiler, value: Value) -> Value:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from engine.sql import tree
+from engine.sql.analyze.walk import NO_NODE, node_fields
+from engine.sql.analyze.walk import children as nodes_under
 
-# Types of fields (as annotations are kept: in text) that hold no nodes.
-_PLAIN = frozenset((
-    "TypeRef", "int", "str", "bool", "Function", "Operator", "str | None", "int | None", "Table | VirtualTable",
-    "tuple[RangeColumn, ...]", "tuple[str, ...]", "tuple[int, ...]", "tuple[TypeRef, ...]", "tuple[bool, ...]",
-    "dict[object, object]",
-))  # fmt: skip
 _LEAVES = (
     tree.Const,
     tree.Param,
@@ -37,7 +33,6 @@ _CONSTANT = (
     tree.CoerceViaIO,
     tree.CoerceTypmod,
 )
-_FOREIGN: tuple[str, ...] = ("",)  # in place of the fields of what is no node
 
 
 def children(node: object) -> Iterator[object]:
@@ -45,30 +40,13 @@ def children(node: object) -> Iterator[object]:
     if isinstance(node, tuple):
         items: Iterable[object] = node
     else:
-        names = _fields_of(type(node))
-        items = () if names is _FOREIGN else [getattr(node, name) for name in names]
+        names = node_fields[type(node)]
+        items = () if names is NO_NODE else [getattr(node, name) for name in names]
     for item in items:
         if isinstance(item, tuple):
             yield from children(item)
-        elif _fields_of(type(item)) is not _FOREIGN:
+        elif node_fields[type(item)] is not NO_NODE:
             yield item
-
-
-def _fields_of(kind: type[object]) -> tuple[str, ...]:
-    """The fields of a node that may hold nodes, _FOREIGN for what is none; planning walks every tree many times."""
-    known = _fields.get(kind)
-    if known is None:
-        if kind.__module__ != tree.__name__ or not is_dataclass(kind):
-            known = _FOREIGN
-        elif issubclass(kind, _LEAVES):
-            known = ()
-        else:
-            known = tuple(field.name for field in fields(kind) if field.type not in _PLAIN)
-        _fields[kind] = known
-    return known
-
-
-_fields: dict[type[object], tuple[str, ...]] = {}
 
 
 def walk(node: object, depth: int = 0) -> list[tuple[object, int]]:
@@ -83,10 +61,8 @@ def _collect(node: object, depth: int, found: list[tuple[object, int]]) -> None:
         for item in node:
             _collect(item, depth, found)
         return
-    names = _fields.get(type(node))
-    if names is None:
-        names = _fields_of(type(node))
-    if names is _FOREIGN:
+    names = node_fields[type(node)]
+    if names is NO_NODE:
         return
     found.append((node, depth))
     if type(node) is tree.Query:
@@ -123,14 +99,10 @@ def _collect_variables(node: object, depth: int, found: list[tree.Var]) -> None:
             if item.levels_up >= depth:
                 found.append(replace(item, levels_up=item.levels_up - depth) if depth else item)
         return
-    names = _fields.get(kind)
-    if names is None:
-        names = _fields_of(kind)
-    if names is not _FOREIGN:
-        for name in names:
-            child = getattr(node, name)
-            if child is not None:
-                _collect_variables(child, depth, found)
+    names = node_fields[kind]
+    if names and names is not NO_NODE:
+        for child in nodes_under(node):
+            _collect_variables(child, depth, found)
 
 
 def _outer_variables(query: tree.Query) -> list[tree.Var]:
@@ -154,7 +126,7 @@ def outer_ctes(query: tree.Query) -> frozenset[int]:
 
 def own_parts(query: tree.Query) -> tuple[object, ...]:
     """What a query is made of, for walks that begin within it."""
-    return tuple([getattr(query, name) for name in _fields_of(tree.Query)])
+    return tuple([getattr(query, name) for name in node_fields[tree.Query]])
 
 
 def _cte_levels(node: object) -> Iterator[int]:
@@ -182,10 +154,7 @@ def contains(node: object, test: Callable[[object], bool]) -> bool:
         if kind is tuple:
             pending += item  # type: ignore[arg-type]
             continue
-        names = _fields.get(kind)
-        if names is None:
-            names = _fields_of(kind)
-        if names is _FOREIGN:
+        if node_fields[kind] is NO_NODE:
             continue
         if test(item):
             return True
@@ -197,10 +166,7 @@ def contains(node: object, test: Callable[[object], bool]) -> bool:
             if known:
                 return True
             continue
-        for name in names:
-            child = getattr(item, name)
-            if child is not None:
-                pending.append(child)
+        pending += nodes_under(item)
     return False
 
 
@@ -240,7 +206,7 @@ def transform(node: Any, change: Callable[[Any, int], Any], depth: int = 0) -> A
     if isinstance(node, tuple):
         items = [transform(item, change, depth) for item in node]
         return node if all(a is b for a, b in zip(items, node, strict=True)) else tuple(items)
-    if _fields_of(type(node)) is _FOREIGN:
+    if node_fields[type(node)] is NO_NODE:
         return node
     changed = change(node, depth)
     if changed is not None:
@@ -249,7 +215,7 @@ def transform(node: Any, change: Callable[[Any, int], Any], depth: int = 0) -> A
         return node
     inner = depth + isinstance(node, tree.Query)
     found: dict[str, Any] = {}
-    for name in _fields_of(type(node)):
+    for name in node_fields[type(node)]:
         child = getattr(node, name)
         new = transform(child, change, inner)
         if new is not child:

@@ -3,8 +3,8 @@
 Every way of writing goes through `TableWriter`: the row path's INSERT, UPDATE and DELETE, the columnar path's changes
 that come back as rows, COPY where it goes row by row, and the cascades of foreign keys.
 
-    unique key       lock the key's bytes, then look at its newest version: a second writer of one key waits for the
-                     first one's end, and then sees what came of it
+    unique key       `take_key`: a free one is locked by its bytes; a second writer of one key waits for the first one's
+                     end, and then sees what came of it
     other keys       DEFERRABLE ones and EXCLUDE: exclusions.py
     foreign keys     are checked when the statement's rows are all written, as PostgreSQL's triggers do: checks are
                      appended to the statement's `Checks` and run by `Checks.finish`
@@ -27,15 +27,17 @@ from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.context import ExecContext, NotTogether
 from engine.execute.exclusions import Exclusion, exclusions_of
+from engine.execute.shown import shown_key, shown_row
 from engine.sql.tree import PARTITION_CHECK, VIEW_CHECK
 from engine.storage.keys import (
     PREFIX_BYTES,
     index_entry_encoder,
     row_key_encoder,
     row_number_key,
+    storage_prefix,
 )
 from engine.storage.rows import codec_of
-from engine.txn.interface import UPDATE, BatchTransaction, Transaction
+from engine.txn.interface import UPDATE, BatchTransaction, LockWait, Transaction
 
 if TYPE_CHECKING:
     from engine.execute.foreign_keys import Incoming, Outgoing
@@ -128,6 +130,7 @@ class TableWriter:
         self.settings = settings
         self.positions = {column.number: position for position, column in enumerate(table.columns)}
         codec = codec_of(table)
+        self.row_prefix = storage_prefix(table.storage_id)
         self.encode = codec.encode
         self.decode = codec.decode
         self._key_positions = [self.positions[number] for number in table.key_columns]
@@ -185,8 +188,12 @@ class TableWriter:
             assert context.next_row_number is not None
             return row_number_key(self.table.storage_id, context.next_row_number(self.table))
         key = self._encode_key([values[position] for position in self._key_positions])
-        transaction.lock(key, UPDATE)
-        if transaction.newest(key) is not None:
+        try:
+            found = transaction.take_key(key)
+        except LockWait as wait:
+            wait.then = partial(self._refuse_taken, transaction, key, None, values)
+            raise
+        if found is not None:
             raise self.duplicate(None, values)
         return key
 
@@ -252,10 +259,22 @@ class TableWriter:
         if entry is None:
             return
         if index.unique and index.guards(values):
-            transaction.lock(entry, UPDATE)
-            if transaction.newest(entry) is not None:
+            try:
+                place = transaction.take_key(entry)
+                if place is not None:
+                    transaction.wait_for_writer(self.row_prefix + place)  # who changes the row may take the entry away
+            except LockWait as wait:
+                wait.then = partial(self._refuse_taken, transaction, entry, index, values)
+                raise
+            if place is not None:
                 raise self.duplicate(index, values)
         transaction.put(entry, key[PREFIX_BYTES:])
+
+    def _refuse_taken(self, transaction: Transaction, key: bytes, index: IndexWriter | None, values: Row) -> None:
+        """After a wait for whoever had a unique key: the row is the one that was to be written, whatever the statement
+        would make of what it sees now. Raises 23505."""
+        if transaction.newest(key) is not None:
+            raise self.duplicate(index, values)
 
     def _remove_entry(self, transaction: Transaction, index: IndexWriter, values: Row, key: bytes) -> None:
         entry = index.entry(values, key)
@@ -321,7 +340,7 @@ class TableWriter:
         incoming = [foreign for foreign in self.incoming if not foreign.referenced.isdisjoint(columns)]
         moves = not columns.isdisjoint(self.table.key_columns)
         exclusions = [exclusion for exclusion in self.exclusions if moves or exclusion.touched_by(columns)]
-        unique = [self.positions[number] for number in self._unique_columns() & columns]
+        unique = [self.positions[number] for number in self.unique_columns() & columns]
         encode, oid = self.encode, self.oid
         if self.writes_only_row(columns):
 
@@ -338,7 +357,7 @@ class TableWriter:
             transaction: Transaction, context: ExecContext, key: bytes, old: Row, new: Row, checks: Checks | None
         ) -> bytes:
             if any(not _same(old[position], new[position]) for position in unique):
-                transaction.lock(key, UPDATE)
+                transaction.strengthen(key)
             new_key = self._move(transaction, context, key, new) if moves else key
             transaction.put(new_key, encode(new))
             context.written.updated[oid] += 1
@@ -364,7 +383,7 @@ class TableWriter:
             and not any(exclusion.touched_by(columns) for exclusion in self.exclusions)
             and all(foreign.columns.isdisjoint(columns) for foreign in self.outgoing)
             and all(foreign.referenced.isdisjoint(columns) for foreign in self.incoming)
-            and self._unique_columns().isdisjoint(columns)
+            and self.unique_columns().isdisjoint(columns)
         )
 
     def _move(self, transaction: Transaction, context: ExecContext, key: bytes, new: Row) -> bytes:
@@ -402,7 +421,7 @@ class TableWriter:
 
         return [partial(check, run) for run in todo]
 
-    def _unique_columns(self) -> frozenset[int]:
+    def unique_columns(self) -> frozenset[int]:
         """The columns that foreign keys might refer to, or by which a row may be in another one's way: a change of them
         takes the stronger row lock."""
         found = set(self.table.key_columns)
@@ -410,6 +429,11 @@ class TableWriter:
             if index.unique and not index.on_expressions:
                 found |= index.columns
         return frozenset(found).union(*(exclusion.columns for exclusion in self.exclusions))
+
+    def same_unique(self, one: bytes, other: bytes) -> bool:
+        """Whether two versions of a row agree in all unique columns."""
+        old, new = self.decode(one), self.decode(other)
+        return all(_same(old[place], new[place]) for place in map(self.positions.__getitem__, self.unique_columns()))
 
     # ---- checks and errors ------------------------------------------------------------------------------------------
 
@@ -446,14 +470,14 @@ class TableWriter:
         """'Failing row contains (1, null).', long values cut to 64 bytes as PostgreSQL does."""
         if self.row_shown is not None:
             return self.row_shown(values)
-        shown = []
+        shown = {}
         for column, value in zip(self.table.columns, values, strict=True):
             text = self._text(column.number, value)
             data = text.encode()
             if value is not None and len(data) > _SHOWN_BYTES:
                 text = data[:_SHOWN_BYTES].decode(errors="ignore") + "..."
-            shown.append(text)
-        return f"Failing row contains ({', '.join(shown)})."
+            shown[column.number] = text
+        return shown_row(self.table, shown)
 
     def _text(self, number: int, value: object) -> str:
         if value is None:
@@ -471,7 +495,9 @@ class TableWriter:
         """The error of a key that exists (23505); index None: the primary key."""
         name, key = self.unique_key(index, values)
         message = f'duplicate key value violates unique constraint "{name}"'
-        return constraint_error("23505", message, self.catalog, self.table, name, f"{key} already exists.")
+        numbers = self.table.key_columns if index is None else [column.number for column in index.index.columns]
+        detail = shown_key(self.table, numbers, f"{key} already exists.")
+        return constraint_error("23505", message, self.catalog, self.table, name, detail)
 
     def unique_key(self, index: IndexWriter | None, values: Row) -> tuple[str, str]:
         """The name of a unique index (None: the primary key's) and a row's key in it as 'Key (a)=(1)'."""

@@ -29,7 +29,7 @@ from engine.partitions.choosing import conditions_on, members
 from engine.partitions.writing import key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
-from engine.sql.analyze.rules import runnable_rules
+from engine.sql.analyze.rules import runnable_rules, table_rules
 from engine.sql.analyze.walk import expressions_in, transform
 
 _OID_REF = TypeRef(OID)
@@ -146,7 +146,8 @@ class _Expansion:
         assert isinstance(table, Table)
         if entry.only:
             return [table]
-        return members(self.catalog, table, conditions_on(self.catalog, table, relation, tests), constant_value)
+        found = members(self.catalog, table, conditions_on(self.catalog, table, relation, tests), constant_value)
+        return [item for item in found if item is table or not self.environment.is_of_others(item)]
 
     def _union_of(
         self, statement: tree.Statement, entry: tree.RangeTable, relation: int, found: Sequence[Table]
@@ -226,7 +227,7 @@ class _Expansion:
     def _assigns_key(self, statement: tree.Update, member: Table, numbers: dict[int, int]) -> bool:
         """Whether a row of a member may belong elsewhere after the UPDATE."""
         keys = key_column_numbers(self.catalog, member)
-        generated = runnable_rules(member, self.environment).generated
+        generated = table_rules(member, self.environment).generated
         assigned = [*(numbers[item.column] for item in statement.assignments), *(item.column for item in generated)]
         return keys is None or not keys.isdisjoint(assigned)
 
@@ -261,11 +262,11 @@ class _Expansion:
     def _with_rules(
         self, statement: tree.Update, table: Table, member: Table, numbers: dict[int, int], moves: bool
     ) -> tree.Update:
-        rules = runnable_rules(member, self.environment)
+        rules = runnable_rules(member, self.environment, defaults=False)
         assignments = tuple(replace(item, column=numbers[item.column]) for item in statement.assignments)
         views = tuple(item for item in statement.checks if item[0].startswith(tree.VIEW_CHECK))
         named = None if member.oid == table.oid else table
-        checks = (*rules.checks, *views)
+        checks = (*rules.checks_of_update(item.column for item in assignments), *views)
         changed = replace(statement, assignments=assignments, generated=rules.generated, checks=checks, named=named)
         if moves:
             return replace(changed, checks=views, root=table)

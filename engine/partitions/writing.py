@@ -20,13 +20,14 @@ from engine.execute.conflicts import ConflictFinder
 from engine.execute.context import ExecContext
 from engine.execute.foreign_keys import column_numbers
 from engine.execute.index_expressions import row_checks
+from engine.execute.shown import shown_key
 from engine.execute.writer import Checks, Row, TableWriter, run_checks, value_getter
 from engine.partitions.levels import level_of
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
-from engine.txn.interface import UPDATE, Transaction
+from engine.txn.interface import Transaction
 from engine.txn.locks import ROW_EXCLUSIVE
 
 Reorder = Callable[[Row], Row]
@@ -53,7 +54,7 @@ class Leaf:
         self.to_root = reorder(table, root.table)
         self.numbers = column_numbers(root.table, table)
         show_as(self.writer, root)
-        rules = runnable_rules(table, Environment(catalog))
+        rules = runnable_rules(table, Environment(catalog), defaults=False, asked=False)
         self.checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
         self._first_false = row_checks(table, self.checks) if self.checks else None
         self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
@@ -80,10 +81,10 @@ class Leaf:
 
 
 def show_as(writer: TableWriter, named: TableWriter) -> None:
-    """Has errors show rows in the order of the columns of the table that the statement named."""
+    """Has errors show rows as those of the table that the statement named: in the order of its columns, and to those
+    who may read it."""
     change = reorder(writer.table, named.table)
-    if change is not None:
-        writer.row_shown = lambda row: named.failing_row(change(row))
+    writer.row_shown = named.failing_row if change is None else lambda row: named.failing_row(change(row))
 
 
 class Router:
@@ -126,10 +127,12 @@ class Router:
 
     def _none_found(self, key: Sequence[object]) -> SqlError:
         table = self.table
+        assert table.partitioning is not None
+        numbers = [column.number for column in table.partitioning.columns]
         return SqlError(
             "23514",
             f'no partition of relation "{table.name}" found for row',
-            detail=f"Partition key of the failing row contains {key_shown(table, key)}.",
+            detail=shown_key(table, numbers, f"Partition key of the failing row contains {key_shown(table, key)}."),
             schema=self._catalog.schema_name(table.schema),
             table=table.name,
         )
@@ -161,9 +164,8 @@ class PartitionedWriter(TableWriter):
         super().__init__(catalog, table, settings)
         self.required = []  # the partitions see to it
         self.router = Router(catalog, table)
-        bounds = [
-            item for item in runnable_rules(table, Environment(catalog)).checks if item[0] == tree.PARTITION_CHECK
-        ]
+        rules = runnable_rules(table, Environment(catalog), defaults=False, asked=False)
+        bounds = [item for item in rules.checks if item[0] == tree.PARTITION_CHECK]
         self._outside = row_checks(table, bounds) if bounds else None
         self._leaves: dict[int, Leaf] = {}
         self._by_prefix: dict[bytes, Leaf] = {}
@@ -281,7 +283,7 @@ class Moving:
             if target.leaf_of(moved).table.oid == own:
                 leaf.check(new)
                 return stay(transaction, context, key, old, new, checks)
-            transaction.lock(key, UPDATE)
+            transaction.strengthen(key)
             writer.take_out(transaction, context, key, old)
             moved_key = target.write_new(transaction, context, moved, checks)
             self._follow(transaction, context, old, new, checks)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from catalog.errors import SqlError
 from catalog.types import lookup, oids
 from engine.past.nodes import PastNode, PastStore, PastStores, recent, store_at
+from engine.session.old_snapshots import bound
 from engine.storage.moments import LSN_MASK, Lsn, Moment, lsn_in
 from engine.storage.stores import KeptJoints, Stores
 from engine.storage.tablespace import Tablespace
@@ -81,8 +82,7 @@ class Past:
         """From now on the recent past is kept. In the node's event loop."""
         if isinstance(self._node.store, Stores):
             self.several(self._node.store)
-        if self._window > 0:
-            self._tick()
+        self._tick()
 
     def several(self, stores: Stores) -> None:
         """The node has several tablespaces from here on."""
@@ -99,6 +99,10 @@ class Past:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(TICK, self._tick)
         now, notes, store = loop.time(), self._notes, self._node.store
+        for space in self._spaces():
+            bound(self._node, space)
+        if not self._window:
+            return
         self.look_at_spaces()
         notes.append((now, store.durable_lsn))
         while len(notes) > 1 and notes[1][0] <= now - self._window:
@@ -118,7 +122,7 @@ class Past:
         for space in self._spaces():
             if space not in self._since:
                 self._since[space] = self._node.clock(), space.durable_lsn
-                if self._timer is not None:
+                if self._timer is not None and self._window:
                     space.keep_from(space.durable_lsn)
 
     # ---- LSNs and times -----------------------------------------------------------------------------------------

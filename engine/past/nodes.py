@@ -167,13 +167,13 @@ class _PastColumns:
         self._present = present
         self.lsn = lsn
 
-    async def rows(self, query: ColumnarQuery, parameters: Any, reader: Any, *arguments: Any) -> Any:
+    async def rows(self, query: ColumnarQuery, parameters: Any, reader: Any, *arguments: Any, **named: Any) -> Any:
         self._check(query, reader)
-        return await self._columnar.rows(query, parameters, reader, *arguments)
+        return await self._columnar.rows(query, parameters, reader, *arguments, **named)
 
-    async def batches(self, query: ColumnarQuery, parameters: Any, reader: Any, *arguments: Any) -> Any:
+    async def batches(self, query: ColumnarQuery, parameters: Any, reader: Any, *arguments: Any, **named: Any) -> Any:
         self._check(query, reader)
-        return await self._columnar.batches(query, parameters, reader, *arguments)
+        return await self._columnar.batches(query, parameters, reader, *arguments, **named)
 
     def _check(self, query: ColumnarQuery, reader: Any) -> None:
         """Raises 72000 for a table whose columns the worker no longer has, XX000 for a reader of now."""

@@ -255,7 +255,7 @@ async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBa
     if backups is None:
         not_supported("restoring a database out of a backup on this server")
     assert statement.backup is not None and database is not None
-    moment = past.Moment() if statement.as_of is None else past.moment_of(session, statement.as_of)
+    moment = past.Moment() if statement.as_of is None else await past.moment_of(session, statement.as_of)
     if name in node.restores:
         raise SqlError("55006", f'database "{name}" is being restored already', hint="Wait until that is done.")
     with ExitStack() as ending:

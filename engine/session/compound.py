@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from catalog import types
 from catalog.memory import Account, Holding
+from catalog.patience import TooLong
 from catalog.schema import VirtualTable
 from engine.columnar.interface import RowEncoding, VirtualContent
 from engine.columnar.virtual import batch_of
@@ -244,10 +245,10 @@ class _Execution:
                 planning.columnar_of(self.session, prepared)
         if prepared.dml is not None:
             return (await self._change(planned, result)).count
-        assert prepared.columnar is not None
-        query = prepared.columnar
-        values = planning.columnar_parameters(self.session, query, self.portal.parameters, self.context)
-        stream = await self.session.node.columnar.batches(query, values, self.view, self._content())
+        query, values = planning.columnar_call(self.session, prepared, self.portal.parameters, self.context)
+        stream = await self.session.node.columnar.batches(
+            query, values, self.view, self._content(), memory=self.session.query_memory
+        )
         try:
             count = 0
             async for batch in stream:
@@ -277,10 +278,11 @@ class _Execution:
                 portal.stream = done.returned
                 portal.chunks = done.returned.__aiter__()
             return
-        query = planning.columnar_in(prepared, portal.formats)
-        values = planning.columnar_parameters(self.session, query, portal.parameters, self.context)
+        query, values = planning.columnar_call(self.session, prepared, portal.parameters, self.context, portal.formats)
         encoding = RowEncoding("datarow", portal.formats, self.session.key.format)
-        stream = await self.session.node.columnar.rows(query, values, self.view, encoding, self._content())
+        stream = await self.session.node.columnar.rows(
+            query, values, self.view, encoding, self._content(), memory=self.session.query_memory
+        )
         portal.count = 0
         portal.stream = stream
         portal.chunks = stream.__aiter__()
@@ -291,17 +293,21 @@ class _Execution:
         statement = prepared.analyzed.statement
         assert not isinstance(statement, tree.Query)
         part = dml.PartOf(self.view, self.checks, self._content(), planned.alone, result)
-        call = dml.Call(
-            session,
-            session.transaction,
-            prepared,
-            prepared.dml,
-            self.portal.parameters,
-            self.portal.formats if result is None else prepared.text_formats,
-            self.held.get(statement.table.oid, 0),
-            part,
-        )
-        return await dml.run(call)
+        while True:
+            call = dml.Call(
+                session,
+                session.transaction,
+                prepared,
+                prepared.dml,
+                self.portal.parameters,
+                self.portal.formats if result is None else prepared.text_formats,
+                self.held.get(statement.table.oid, 0),
+                part,
+            )
+            try:
+                return await dml.run(call)
+            except TooLong:  # before it has begun to write
+                planning.compute_in_worker(session, prepared)
 
     def _content(self) -> VirtualContent:
         """The content of virtual tables: results of parts, and what the session has."""

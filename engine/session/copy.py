@@ -24,6 +24,7 @@ from engine.bulk.load import Load, LoadPlan
 from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
+from engine.foreground import aside
 from engine.session import planning, running, serializing
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.staging import FILE_PREFIX
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 _BOOLEAN = TypeRef(16)
+LONG_ROWS = 1 << 19  # bytes of rows, from which on others are not to wait for what COPY makes of them
 FRAME = 5  # bytes of CopyData around each row
 
 
@@ -118,7 +120,7 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     if options.stage:
         data = await sink.copy_in(len(columns), options.is_binary)
         return await session.node.stages.put(session, table, columns, (options.stage, options.part), data)
-    load = Load(session, LoadPlan(table, columns, options, where), held_before)
+    load = Load(session, LoadPlan(table, columns, options, where))
     mark = transaction.mark()
     if statement.filename is not None:
         with session.node.stages.source(session, statement.filename.removeprefix(FILE_PREFIX)) as source:
@@ -273,7 +275,7 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     while prepared.kind == "row" and not options.arrow:
         try:
             data, count = await running.execute_row_waiting(session, prepared, prepared.run_row(formats), ())
-            return _one(_copied(data, prepared, options), count), None
+            return _one(await _copied(data, prepared, options), count), None
         except StalePlan:
             prepared = await running.locked(session, prepared)
         except RowPathFull as full:
@@ -281,7 +283,7 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
                 break
             with running.staying(session):
                 data, count = await running.execute_row_waiting(session, prepared, prepared.run_row(formats), ())
-            return _one(_copied(data, prepared, options), count), None
+            return _one(await _copied(data, prepared, options), count), None
     if prepared.columnar is None and options.arrow:
         not_supported("COPY of this query in the format arrow")
     if prepared.columnar is None:
@@ -293,8 +295,8 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     transaction.begin_statement()
     if transaction.serial is not None:
         transaction.serial.read_tables(serializing.storage_ids(session.catalog, prepared))
-    query = planning.columnar_in(prepared, formats)
-    values = planning.columnar_parameters(session, query, (), session.context())
+    planning.fail_first(session, prepared, ())
+    query, values = planning.columnar_call(session, prepared, (), session.context(), formats)
     kind = (
         "copy_arrow"
         if options.arrow
@@ -305,13 +307,19 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
         else "copy_text"
     )
     encoding = RowEncoding(kind, formats, session.key.format, _written(options))
-    stream = await session.node.columnar.rows(query, values, transaction, encoding, virtual_content(session))
+    stream = await session.node.columnar.rows(
+        query, values, transaction, encoding, virtual_content(session), memory=session.query_memory
+    )
     return stream.__aiter__(), stream
 
 
-def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
-    """DataRow messages as CopyData messages."""
-    return data_rows_to_tuples(data) if options.binary else data_rows_to_lines(data, prepared, options)
+async def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
+    """DataRow messages as CopyData messages; long ones in a thread."""
+    if options.binary:
+        return data_rows_to_tuples(data)
+    if len(data) < LONG_ROWS:
+        return data_rows_to_lines(data, prepared, options)
+    return await aside(data_rows_to_lines, data, prepared, options)
 
 
 def _written(options: CopyOptions) -> tuple[tuple[str, str], ...]:
@@ -333,7 +341,7 @@ async def _converted(portal: Portal, prepared: Prepared, options: CopyOptions) -
     """A started portal's rows as lines."""
     if portal.pending_rows:
         data, count = portal.take(0)
-        yield _copied(data, prepared, options), count
+        yield await _copied(data, prepared, options), count
     if portal.stream is not None:
         async for data, count in portal.chunks:
-            yield _copied(data, prepared, options), count
+            yield await _copied(data, prepared, options), count

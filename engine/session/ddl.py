@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from catalog.schema import (
     Database,
     Index,
     Role,
+    Routine,
     Schema,
     SchemaObject,
     Table,
@@ -32,18 +34,20 @@ from catalog.schema import Sequence as SequenceObject
 from engine import ddl
 from engine.ddl import branches, default_privileges
 from engine.ddl.branches import Then
-from engine.ddl.context import Job
+from engine.ddl.context import Job, RewriteTable, settled
 from engine.ddl.objects import check_new_database, parent_of
+from engine.ddl.ownership import owns
 from engine.execute.context import ExecContext, Field
 from engine.session import planning, running, settings
 from engine.session.branches import Far, InBackup, Recent, branch_moment, in_backup
 from engine.session.prepared import Prepared
-from engine.sql import ast, tree
+from engine.session.signals import check_signal
+from engine.sql import ast, privileges, tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.collations import no_collation
 from engine.storage.keys import prefix_range
 from engine.storage.leaning import base_key
-from engine.txn.locks import ACCESS_EXCLUSIVE, TABLE_MODES
+from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_ROW_EXCLUSIVE, TABLE_MODES
 from engine.txn.sequences import encode_state, state_key
 
 if TYPE_CHECKING:
@@ -60,10 +64,10 @@ class SessionDdl:
         self._then = then
         self._session = session
         self.transaction = session.transaction
-        role = session.catalog.get(session.catalog.roles[session.user_name])
-        assert isinstance(role, Role)
+        role = privileges.role_of(session.catalog, session.user_name)
         self.user_oid = role.oid
         self.user_name = role.name
+        self.session_user_name = session.session_user_name
         self.is_superuser = role.superuser
         self.jobs: list[Job] = []
         self.notices: list[SqlError] = []
@@ -89,7 +93,7 @@ class SessionDdl:
             if oid is None:
                 raise SqlError("3F000", f'schema "{wanted}" does not exist')
             return self._writable(oid)
-        for name in session.search_path:
+        for name in session.usable_path:
             if name in catalog.schemas:
                 return self._writable(catalog.schemas[name])
         raise SqlError("3F000", "no schema has been selected to create in")
@@ -97,7 +101,9 @@ class SessionDdl:
     def _writable(self, oid: int) -> Schema:
         found = self.catalog.get(oid)
         assert isinstance(found, Schema)
-        if found.name in ("pg_catalog", "information_schema"):
+        if found.name.startswith("pg_temp_") and oid != self._session.temporary_schema:
+            raise SqlError("42P16", "cannot create relations in temporary schemas of other sessions")
+        if found.name in ("pg_catalog", "information_schema", "pg_toast"):
             message = f'permission denied to create in schema "{found.name}"'
             raise SqlError("42501", message, detail="System catalog modifications are currently disallowed.")
         user = self.catalog.get(self.user_oid)
@@ -127,6 +133,9 @@ class SessionDdl:
         transaction = self.transaction
         transaction.refuse_if_read_only("DDL")
         catalog = self.catalog
+        for oid in changes:
+            if catalog.get(oid) is not None:  # of two changes of one object the later one is made of the earlier one
+                transaction.lock_table((oid,), ACCESS_EXCLUSIVE)
         if granted:
             changes = {oid: _with_default_acl(catalog, item) for oid, item in changes.items()}
         changes = {oid: _with_version(catalog, item) for oid, item in changes.items()}
@@ -148,6 +157,27 @@ class SessionDdl:
 
     def then(self) -> Then | None:
         return self._then
+
+    def check_stored_setting(self, setting: ast.SetStmt) -> None:
+        if setting.name.lower() in settings.IDENTITIES:
+            not_supported(f"{setting.name.lower()} as a setting that comes with a role or a database")
+        if setting.modes is None and not (setting.reset and setting.name == "all"):
+            self._session.check_setting(setting.name, ", ".join(setting.values) if setting.values else None)
+
+    def large_objects_of(self, owner: int) -> list[int]:
+        found = self._session.large_objects.owned_by(owner)
+        return [oid for database, oid in found if database == self._session.database_oid]
+
+    def large_objects_elsewhere(self, owner: int) -> dict[str, int]:
+        names = {oid: name for name, oid in self.catalog.databases.items() if oid != self._session.database_oid}
+        found = self._session.large_objects.owned_by(owner)
+        return dict(Counter(names[database] for database, _ in found if database in names))
+
+    def give_large_object(self, oid: int, owner: int) -> None:
+        self._session.large_objects.give(oid, owner)
+
+    def drop_large_object(self, oid: int) -> None:
+        self._session.large_objects.remove(oid)
 
     def heirs(self, storage_id: int) -> list[int]:
         return self._session.node.store.of(storage_id).leaning.heirs_of(storage_id)
@@ -184,6 +214,9 @@ class SessionDdl:
     def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
         self._session.node.held.check_options(options, item)
 
+    def is_parameter(self, name: str) -> bool:
+        return settings.is_known(name)
+
     def check_temporary_place(self) -> None:
         if self._session.node.replica is not None:
             # The next leader of pg_default removes what is left of them, and may lead no other tablespace then.
@@ -197,7 +230,7 @@ class SessionDdl:
 
     def lock_relation(self, oid: int, mode: str) -> None:
         number = TABLE_MODES[mode]
-        if number == ACCESS_EXCLUSIVE and not self.transaction.exclusive:
+        if number >= SHARE_ROW_EXCLUSIVE and not self.transaction.exclusive:
             self.transaction.exclusive = True
             self._session.node.exclusive_tables += 1
         self.transaction.lock_table(oid, number)
@@ -213,6 +246,9 @@ class SessionDdl:
         transaction.dropped_storage += [storage_id, *gone[1:]]
 
     def table_is_empty(self, table: Table) -> bool:
+        for job in reversed(self.jobs):  # the rows of a table that is to be written anew are still where they were
+            if isinstance(job, RewriteTable) and job.new.storage_id == table.storage_id:
+                table = job.old
         low, high = prefix_range(table.storage_id.to_bytes(4, "big"))
         return next(self.transaction.scan_newest(low, high), None) is None
 
@@ -221,6 +257,9 @@ class SessionDdl:
 
     def exec_context(self) -> ExecContext:
         return self._session.context()
+
+    def sequence_value(self, sequence: SequenceObject) -> int:
+        return self._session.node.sequences.current(sequence)[0]
 
     def set_sequence_start(self, sequence: SequenceObject, value: int) -> None:
         self.transaction.put(state_key(sequence.storage_id), encode_state(value, False))
@@ -238,7 +277,7 @@ class SessionDdl:
 
 def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:
     """A new object with what ALTER DEFAULT PRIVILEGES says."""
-    if not isinstance(item, (Table, View, SequenceObject, Schema)) or item.acl is not None:
+    if not isinstance(item, (Table, View, SequenceObject, Schema, Routine)) or item.acl is not None:
         return item
     if item.oid in catalog.objects:
         return item
@@ -281,13 +320,31 @@ async def execute(session: Session, statement: ast.Node, whole: ast.Statement) -
     if isinstance(statement, ast.CreateDatabaseStmt) and parent_of(statement) is not None:
         tag, context = await _create_from(session, statement)
     else:
-        tag, context = await _change_with_jobs(session, statement)
+        if owners := _owners(session, statement):
+            await session.large_objects.find_owned(owners)
+        try:
+            tag, context = await _change_with_jobs(session, statement)
+        finally:
+            session.large_objects.forget_owned()
     session.notices += context.notices
     if isinstance(statement, ast.CreateSchemaStmt) and statement.elements:
         await _create_elements(session, statement, whole)
     if isinstance(statement, ast.TablespaceStmt) and statement.action == "create" and session.node.replica is not None:
         await _until_it_stands(session, statement.name)
     return tag
+
+
+def _owners(session: Session, statement: ast.Node) -> frozenset[int]:
+    """The roles whose large objects the statement has to do with."""
+    names: tuple[str, ...] = ()
+    if isinstance(statement, ast.OwnedStmt):
+        names = statement.roles
+    elif isinstance(statement, ast.RoleStmt) and statement.action == "drop":
+        names = statement.names
+    if not names:
+        return frozenset()
+    names += (session.user_name, session.session_user_name)  # CURRENT_USER and its kin
+    return frozenset(oid for oid in map(session.catalog.roles.get, names) if oid)
 
 
 async def _change_with_jobs(session: Session, statement: ast.Node, then: Then | None = None) -> tuple[str, SessionDdl]:
@@ -298,7 +355,7 @@ async def _change_with_jobs(session: Session, statement: ast.Node, then: Then | 
     if context.jobs:
         from engine.bulk import backfill
 
-        for job in context.jobs:
+        for job in settled(context.jobs, context.catalog):
             await backfill.run(session, job)
     return tag, context
 
@@ -381,15 +438,18 @@ async def _until_unused(session: Session, statement: ast.DropDatabaseStmt) -> No
     """Before DROP DATABASE: waits, as PostgreSQL does, for sessions that are about to leave it; FORCE ends them."""
     oid = session.catalog.databases.get(statement.name)
     change = SessionDdl(session)
-    if oid is None or oid == session.database_oid or not change.is_superuser:
+    database = session.catalog.get(oid or 0)
+    if oid == session.database_oid or not (isinstance(database, Database) and owns(change, database)):
         return
     if statement.force:
-        for other in list(session.node.sessions.values()):
-            if other.database_oid == oid:
-                message = "terminating connection due to administrator command"
-                other.cancel(SqlError("57P01", message, severity="FATAL"))
+        there = [other for other in session.node.sessions.values() if other.database_oid == oid]
+        for other in there:
+            check_signal(session, other, terminate=True)
+        for other in there:
+            message = "terminating connection due to administrator command"
+            other.cancel(SqlError("57P01", message, severity="FATAL"))
     for _ in range(LEAVING_ROUNDS):
-        if not change.database_in_use(oid):
+        if not change.database_in_use(database.oid):
             return
         await asyncio.sleep(LEAVING_PAUSE)
 

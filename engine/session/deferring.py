@@ -69,6 +69,7 @@ class AheadTransaction(Transaction):
             assert isinstance(self.met, int)
             self.snapshot_lsn = max(self.ahead, self.met)
             self._base = self._store.view(self.snapshot_lsn)
+            self.queried = True
             return self.mark()
         return super().begin_statement()
 

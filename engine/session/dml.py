@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -24,8 +25,8 @@ from engine.bulk import references
 from engine.bulk.change import BulkChange
 from engine.bulk.complete import RowCompleter
 from engine.bulk.encode import TableEncoder
-from engine.bulk.insert import BulkInsert, Conflict
-from engine.bulk.locks import lock_for_changes, lock_for_rows
+from engine.bulk.insert import BulkInsert, Conflict, repeated
+from engine.bulk.locks import lock_for_changes
 from engine.bulk.partitioned import PartitionedInsert, concerns_itself
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.spool import RowSpool
@@ -33,6 +34,7 @@ from engine.bulk.thread import BulkThread
 from engine.changes.bulk import finish_recorded
 from engine.columnar.datarow import RowEncoder
 from engine.execute.conflicts import affected_twice
+from engine.execute.context import metered
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
 from engine.execute.walk import has_sublink
@@ -175,7 +177,9 @@ class DataChange:
         values = planning.columnar_parameters(self.session, query, self.parameters, self.context)
         reader: Transaction | StatementView = self.transaction if part is None else part.view
         content = virtual_content(self.session) if part is None else part.content
-        return await self.session.node.columnar.batches(query, values, reader, content)
+        return await self.session.node.columnar.batches(
+            query, values, reader, content, memory=self.session.query_memory
+        )
 
     async def first_batches(self, stream: BatchStream) -> tuple[list[Any], bool, AsyncIterator[Any]]:
         """Batches until they have more than SMALL_ROWS rows, whether that is all, and the iterator over the rest."""
@@ -218,6 +222,7 @@ class DataChange:
         try:
             async for batch in batches:
                 for start in range(0, batch.num_rows, _SLICE):
+                    metered(self.context)  # others have run since the slice before
                     count += self.write_slice(batch.slice(start, _SLICE), stream.lsn, checks)
                     if batch.num_rows > _SLICE:
                         await asyncio.sleep(0)
@@ -268,7 +273,10 @@ class DataChange:
     def lock_as_seen(self, key: bytes, lsn: Lsn, strength: int) -> None:
         """Locks a row, which must be as the query saw it."""
         transaction = self.transaction
-        transaction.get_locked(key, strength)
+        if strength == NO_KEY_UPDATE:
+            transaction.get_to_change(key)
+        else:
+            transaction.get_locked(key, strength)
         if key in transaction.writes or any(run.get(key) is not None for run in transaction.runs):
             return
         newest = self.session.node.store.newest(key)
@@ -440,7 +448,6 @@ class _Insertion(DataChange):
                 return self.done(await self._singly(chained(batches, rest)))
             if isinstance(self.writer, PartitionedWriter):
                 return self.done(await self._bulk_by_partition(self.writer, chained(batches, rest)))
-            await lock_for_rows(self.session, self.encoder, self.held_before)
             return self.done(await self._bulk(chained(batches, rest)))
         finally:
             await stream.close()
@@ -566,10 +573,15 @@ class _Insertion(DataChange):
                 count = batch.num_rows
                 drawn = await completer.draw(count) if completer.draws else {}
                 number = 0 if table.key_columns else session.node.next_row_numbers(table, count)
-                for foreign, keys in await thread.run(self._store, bulk, completer, batch, drawn, number):
+                bulk.look()
+                store = partial(thread.run, self._store, bulk, completer, batch, drawn, number)
+                for foreign, keys in await repeated(session, store):
                     await references.check(session, foreign, keys)
             await finish_recorded(self.session, self.transaction, thread, bulk)
+        except Conflict as conflict:
+            raise conflict.error from None
         finally:
+            bulk.unwatch()
             thread.close()
         return bulk.rows
 
@@ -593,6 +605,7 @@ class _Insertion(DataChange):
         except Conflict as conflict:
             raise conflict.error from None
         finally:
+            bulk.unwatch()
             thread.close()
         return bulk.rows
 
@@ -609,9 +622,6 @@ class _Insertion(DataChange):
             error = None if found is None else found[1]
         if error is not None:
             raise error
-        try:
-            bulk.add(rows, number)
-        except Conflict as conflict:
-            raise conflict.error from None
+        bulk.add(rows, number)
         self.give_back(batch)
         return [(foreign, references.distinct_keys(self.writer, foreign, rows)) for foreign in self.writer.outgoing]

@@ -44,6 +44,8 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
         not_supported(f"EXPLAIN of {type(query).__name__}")
     prepared = planning.prepare(session, whole.of(query), ())
     prepared.tally = session.node.statements.nested
+    if not prepared.parameter_types:
+        planning.fail_first(session, prepared, ())
     verbose = options.get("verbose", "off").lower() in _TRUE
     plan = describe(prepared, verbose)
     if options.get("analyze", "off").lower() in _TRUE:

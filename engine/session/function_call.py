@@ -39,7 +39,9 @@ class FunctionCall:
         try:
             found = registry.function(self.function)
         except KeyError:
-            raise SqlError("42883", f"function with OID {self.function} does not exist") from None
+            raise _unknown(self.function) from None
+        if registry.is_inner(found.oid):
+            raise _unknown(found.oid)
         if found.kind != "f" or found.returns_set:
             raise SqlError("0A000", f'cannot call function "{found.name}" via fastpath interface')
         wanted, given = len(found.argument_types), len(self.arguments)
@@ -59,3 +61,7 @@ class FunctionCall:
         (row,) = rows.split()
         (length,) = struct.unpack_from(">i", row, _HEAD)
         return None if length < 0 else row[_HEAD + 4 :]
+
+
+def _unknown(oid: int) -> SqlError:
+    return SqlError("42883", f"function with OID {oid} does not exist")

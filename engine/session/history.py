@@ -46,6 +46,14 @@ class History:
             return None
         return orjson.dumps({"step": found.step, "done": found.done, "total": found.total}).decode()
 
+    def reload(self) -> bool:
+        """pg_reload_conf(). Raises 42501, 0A000."""
+        self._session.require_superuser("pg_reload_conf")
+        node = self._session.present
+        if node.configuration is None:
+            not_supported("pg_reload_conf(): this database has no configuration to read again")
+        return node.configuration.reload()
+
     def lsn_at(self, time: int, run: object) -> int:
         """shoal_lsn_at(). Raises LockWait where history has to be read, 22023, 72000, 0A000."""
         past = self._past()

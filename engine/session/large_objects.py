@@ -9,19 +9,24 @@ descriptors stand with the transaction that they were opened in, and another tra
 
 from __future__ import annotations
 
+import asyncio
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import orjson
 
 from catalog.errors import SqlError
+from catalog.privileges import acts_as
 from catalog.rows import LARGE_OBJECT_PAGES, LARGE_OBJECTS
 from catalog.schema import Role
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
 if TYPE_CHECKING:
     from engine.session.transactions import TransactionalSession
+    from engine.storage.views import Snapshot
     from engine.txn.transaction import Transaction
 
 PAGE = 2048
@@ -29,6 +34,29 @@ LIMIT = (2**31 - 1) * PAGE  # bytes of one object
 INV_WRITE, INV_READ = 0x20000, 0x40000
 _OBJECT = struct.Struct(">III").pack
 _PAGE = struct.Struct(">IIII").pack
+_BEHIND = 0xFFFFFFFF  # greater than the number of any page
+
+
+SLICE = 500  # objects that are looked at in one go: less than a millisecond
+_PREFIX = LARGE_OBJECTS.to_bytes(4, "big")
+
+
+def _value(owner: int) -> bytes:
+    """The row of an object."""
+    return orjson.dumps({"owner": owner})
+
+
+async def pause() -> None:
+    await asyncio.sleep(0)
+
+
+@dataclass(slots=True)
+class _Owned:
+    """The objects (keys) whose rows had these values at a moment, with their rows."""
+
+    snapshot: Snapshot
+    values: frozenset[bytes]
+    keys: dict[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -45,6 +73,7 @@ class LargeObjects:
         self._session = session
         self._opened_in: Transaction | None = None
         self._descriptors: dict[int, Descriptor] = {}
+        self._owned: _Owned | None = None
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
@@ -64,15 +93,20 @@ class LargeObjects:
                 constraint="pg_largeobject_metadata_oid_index",
             )
         user = self._user()
-        transaction.put(key, orjson.dumps({"owner": 0 if user is None else user.oid}))
+        transaction.put(key, _value(0 if user is None else user.oid))
         return oid
 
     def unlink(self, oid: int) -> None:
         """Raises 42704, 42501, 25006."""
         transaction = self._writing("lo_unlink()")
         self._check(transaction, oid, "must be owner of")
+        self.remove(oid)
+
+    def remove(self, oid: int) -> None:
+        """Takes one away, whoever owns it."""
+        transaction = self._writing("lo_unlink()")
         transaction.lock(self._key(oid), UPDATE)
-        for key, _ in list(transaction.scan(self._page(oid, 0), self._page(oid + 1, 0))):
+        for key, _ in list(transaction.scan(self._page(oid, 0), self._page(oid, _BEHIND))):
             transaction.put(key, None)
         transaction.put(self._key(oid), None)
         for number in [number for number, item in self._open().items() if item.oid == oid]:
@@ -85,6 +119,46 @@ class LargeObjects:
         reader = transaction if transaction is not None else self._session.node.store.current
         found = reader.scan(_OBJECT(LARGE_OBJECTS, database, 0), _OBJECT(LARGE_OBJECTS, database + 1, 0))
         return [(int.from_bytes(key[8:12], "big"), int(orjson.loads(value)["owner"])) for key, value in found]
+
+    def owned_by(self, owner: int) -> list[tuple[int, int]]:
+        """The large objects of a role, in all databases: (database, OID). Between `find_owned` and `forget_owned` only
+        what has changed meanwhile is looked at."""
+        value, known, transaction = _value(owner), self._owned, self._reading()
+        if known is None or value not in known.values:
+            raise SqlError("XX000", f"the large objects of role {owner} were not looked for")
+        keys = dict.fromkeys(key for key, found in known.keys.items() if found == value)
+        space = self._session.node.store.of(LARGE_OBJECTS)
+        changed = {key for _, key in space.changed_since(LARGE_OBJECTS, known.snapshot.lsn, space.sequenced_lsn)}
+        for key in changed.union(key for key in transaction.writes if key.startswith(_PREFIX)):
+            keys.pop(key, None)
+            if transaction.newest(key) == value:
+                keys[key] = None
+        return [(int.from_bytes(key[4:8], "big"), int.from_bytes(key[8:12], "big")) for key in sorted(keys)]
+
+    async def find_owned(self, owners: Iterable[int]) -> None:
+        """Looks for the large objects of these roles, of which there may be millions: a slice at a time, others have
+        their turn in between."""
+        snapshot = self._session.node.store.of(LARGE_OBJECTS).snapshot()
+        self._owned = known = _Owned(snapshot, frozenset(map(_value, owners)))
+        low, high = _PREFIX, _OBJECT(LARGE_OBJECTS + 1, 0, 0)
+        while True:
+            part = list(islice(snapshot.scan(low, high), SLICE))
+            known.keys.update((key, value) for key, value in part if value in known.values)
+            if len(part) < SLICE:
+                return
+            low = part[-1][0] + b"\0"
+            await pause()
+
+    def forget_owned(self) -> None:
+        known, self._owned = self._owned, None
+        if known is not None:
+            known.snapshot.close()
+
+    def give(self, oid: int, owner: int) -> None:
+        """Another owner, whoever asks."""
+        transaction = self._writing("ALTER LARGE OBJECT")
+        transaction.lock(self._key(oid), NO_KEY_UPDATE)
+        transaction.put(self._key(oid), _value(owner))
 
     # ---- descriptors ------------------------------------------------------------------------------------------------
 
@@ -144,7 +218,7 @@ class LargeObjects:
         transaction = self._writing("lo_truncate()")
         transaction.lock(self._key(item.oid), NO_KEY_UPDATE)
         page, left = divmod(length, PAGE)
-        for key, _ in list(transaction.scan(self._page(item.oid, page + 1), self._page(item.oid + 1, 0))):
+        for key, _ in list(transaction.scan(self._page(item.oid, page + 1), self._page(item.oid, _BEHIND))):
             transaction.put(key, None)
         key = self._page(item.oid, page)
         data = transaction.get(key)
@@ -183,7 +257,7 @@ class LargeObjects:
         return _PAGE(LARGE_OBJECT_PAGES, self._session.database_oid, oid, page)
 
     def _size(self, transaction: Transaction, oid: int) -> int:
-        for key, value in transaction.scan(self._page(oid, 0), self._page(oid + 1, 0), reverse=True):
+        for key, value in transaction.scan(self._page(oid, 0), self._page(oid, _BEHIND), reverse=True):
             return int.from_bytes(key[12:16], "big") * PAGE + len(value)
         return 0
 
@@ -254,5 +328,5 @@ class LargeObjects:
         if row is None:
             raise SqlError("42704", f"large object {oid} does not exist")
         user = self._user()
-        if user is None or not (user.superuser or user.oid == int(orjson.loads(row)["owner"])):
+        if not acts_as(self._session.catalog, user, int(orjson.loads(row)["owner"])):
             raise SqlError("42501", f"{otherwise} large object {oid}")

@@ -67,6 +67,7 @@ class LedSession(TransactionalSession):
     canceler: Callable[[SqlError], None] | None = None  # cancels what another node runs for the session
     terminator: Callable[[SqlError], None] | None = None  # ends the connection when it is idle
     on_told: Callable[[], None] | None = None  # a notification has come; None: the client could not be sent it
+    tell_now: Callable[[SqlError], None] | None = None  # sends a notice while a statement waits; None: nobody is told
     listens_elsewhere: list[Action] | None = None  # of a carried session: what the client's own node is to do
 
     def cancel(self, error: SqlError | None = None) -> None:

@@ -6,6 +6,9 @@ within the transaction, inserts the query's rows as INSERT ... SELECT does, and 
     REFRESH                 new storage under ACCESS EXCLUSIVE, so that a rollback brings the old rows back
     REFRESH CONCURRENTLY    old rows are deleted and new ones inserted under EXCLUSIVE: readers go on and see the old
                             ones until the transaction commits
+
+What a refresh reads and calls, it reads and calls as the owner, whoever asks for it: the owner says what the query
+does, so nobody else's rights may stand behind it.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.schema import Table
+from catalog.schema import Role, Table
 from catalog.system.objects import qualified_name
-from engine.ddl import names
+from engine.ddl import names, ownership
 from engine.ddl.drop import emptied
 from engine.ddl.views import refuse_whole_rows
 from engine.session import planning, running
@@ -83,20 +86,23 @@ async def refresh(session: Session, statement: ast.RefreshMatViewStmt) -> str:
         await session.lock_table(transaction, found.oid, _EXCLUSIVE if statement.concurrently else _ACCESS_EXCLUSIVE)
         if _find(session, statement.relation) is found:
             break
-    names.must_own(SessionDdl(session), found)
+    ownership.must_own(SessionDdl(session), found)
     if statement.concurrently:
         _refuse_concurrently(session, found)
     transaction.begin_statement()
     assert found.query is not None
     text = deparse_query(stored_query(found, session.environment), session.catalog)
-    if statement.concurrently:
-        _change(session, replace(found, query=None))
-        await _run(session, ast.DeleteStmt(_name(session, found)))
-    else:
+    if not statement.concurrently:
         context = SessionDdl(session)
         context.change(emptied(context, replace(found, query=None)))
-    if statement.with_data:
-        await _fill(session, found, text)
+    owner = session.catalog.get(found.owner)
+    assert isinstance(owner, Role)
+    with session.acting_as(owner):
+        if statement.concurrently:
+            _change(session, replace(found, query=None))
+            await _run(session, ast.DeleteStmt(_name(session, found)))
+        if statement.with_data:
+            await _fill(session, found, text)
     left = session.catalog.table(found.oid)
     _change(session, replace(left, query=found.query, populated=statement.with_data))
     return "REFRESH MATERIALIZED VIEW"

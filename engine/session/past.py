@@ -5,8 +5,8 @@
                             tables are of the same moment: what reads two moments is refused
 
 A moment is an LSN of pg_default or a time; a time is everything that was committed up to it, and an LSN, in the other
-tablespaces, everything up to its commit time (engine/past/manager.py). Whoever reads sees who
-might read what then: privileges are those of the moment, and a superuser is who was one then and is one now.
+tablespaces, everything up to its commit time (engine/past/manager.py). A statement needs the privileges of the moment
+and those that its user has when it is planned, and a superuser is who was one then and is one now.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Role, Table
-from catalog.types import lookup, oids
+from catalog.types import format_type, lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.datetime import reading_constants
-from engine.execute.context import RowPathFull
-from engine.execute.expressions import compile_expression
+from engine.execute.context import ExecContext, RowPathFull
+from engine.execute.expressions import compile_value
 from engine.session import planning, running
 from engine.session.answer import Sink
 from engine.session.prepared import PastWait, Portal, Prepared
 from engine.session.routing import walk
 from engine.sql import ast
-from engine.sql.analyze import runnable_expression
+from engine.sql.analyze import Shared, runnable_expression, statement_parameters
 from engine.sql.parser import parse
 from engine.storage.moments import Lsn, lsn_in
+from engine.txn.interface import LockWait
 from engine.txn.locks import ACCESS_SHARE
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 _LSN = re.compile(r"(?:lsn\s+)?(?:([0-9]+)|([0-9a-f]{1,8}/[0-9a-f]{1,8}))\Z", re.IGNORECASE)
 SETTING = "as_of"
+_KIND = "EXECUTE parameters"  # what they may be, a moment may
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def _moment_in(session: Session, text: str) -> Moment:
     """'17', 'lsn 17', '0/11', or a time as timestamptz reads it. Raises 22007."""
     found = _LSN.match(text)
     if found is None:
-        return Moment(time=cast(int, lookup(oids.TIMESTAMPTZ).text_decoder(session.key.format)(text)))
+        return Moment(time=cast(int, _time_in(session)(text)))
     return Moment(_read_lsn(found[1] or found[2]))
 
 
@@ -112,14 +115,25 @@ async def _node_at(session: Session, moment: Moment) -> PastNode:
 
 async def node_of(session: Session, clause: ast.AsOf) -> PastNode:
     """The node at the moment of a clause in a statement without parameters, to be closed. Raises what AS OF does."""
-    return await _node_at(session, moment_of(session, clause))
+    return await _node_at(session, await moment_of(session, clause))
 
 
-def moment_of(session: Session, clause: ast.AsOf) -> Moment:
+async def moment_of(session: Session, clause: ast.AsOf) -> Moment:
     """What a clause says in a statement without parameters. Raises 42P02, 22004, and what evaluating it raises."""
-    if isinstance(clause.moment, ast.ParamRef):
-        raise SqlError("42P02", f"there is no parameter ${clause.moment.number}", position=clause.location + 1)
-    return _Plan((_source(session, clause),), b"").moment(session, ())
+    for node in walk(clause.moment):
+        if isinstance(node, ast.ParamRef):
+            raise SqlError("42P02", f"there is no parameter ${node.number}", position=node.location + 1)
+    source = _source(session, clause, statement_parameters(session.environment, ()))
+    return await _moment(session, _Plan((source,), b""), ())
+
+
+async def _moment(session: Session, plan: _Plan, parameters: Sequence[object]) -> Moment:
+    """What the plan says; functions in it may have to look at history first."""
+    while True:
+        try:
+            return plan.moment(session, parameters)
+        except LockWait as wait:  # engine/session/waiting.py
+            await session.wait_for(wait)
 
 
 def _check_identity(session: Session, node: PastNode) -> None:
@@ -148,11 +162,16 @@ def prepared_as_of(
     if not clauses or isinstance(statement.tree, ast.CreateDatabaseStmt):
         return None
     _check_whole(statement.tree)
+    shared = statement_parameters(session.environment, types)
     with reading_constants(None) as reading_now:
-        plan = _Plan(tuple(_source(session, clause) for clause in clauses), _without(statement, clauses))
-    types = _types_with_moments(clauses, types)
+        sources = tuple(_source(session, clause, shared) for clause in clauses)
+    plan = _Plan(sources, _without(statement, clauses))
+    types = _types_with_moments(shared, types)
     lasting = not reading_now.timely
-    moment = None if plan.parameters else plan.moment(session, ())
+    try:
+        moment = None if plan.parameters else plan.moment(session, ())
+    except LockWait as wait:  # a function in it has to look at history first: engine/session/waiting.py
+        raise PastWait(partial(session.wait_for, wait)) from None
     if moment is None or lsn_in(0, _at_now(session, moment)) >= session.present.commits.schema_version:
         if literals:
             (alone,) = parse(plan.sql.decode(), session.key.conforming)
@@ -177,12 +196,12 @@ def prepared_as_of(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What says a moment: a parameter (from 1), or an expression."""
+    """What says a moment. `parameters`: whether that takes the statement's."""
 
     kind: str
     location: int
-    parameter: int
-    value: Callable[[Session], object]
+    parameters: bool
+    value: Callable[[ExecContext, Sequence[object]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +215,14 @@ class _Plan:
 
     @property
     def parameters(self) -> bool:
-        return any(source.parameter for source in self.sources)
+        return any(source.parameters for source in self.sources)
 
     def moment(self, session: Session, parameters: Sequence[object]) -> Moment:
         """The moment that all sources say. Raises 0A000 for several, 22004, and what reading them raises."""
         moments = set()
+        context = session.context()  # one for all: what a function has waited for is given to all of them
         for source in self.sources:
-            number = source.parameter
-            value = parameters[number - 1] if number else source.value(session)
+            value = source.value(context, parameters)
             if value is None:
                 raise SqlError("22004", "the moment of AS OF must not be null", position=source.location + 1)
             moments.add((source.kind, value))
@@ -244,7 +263,10 @@ def look_up(
     if inner.catalog is not session.committed_catalog or session.status == "E" or session.log_over < math.inf:
         return None
     began = perf_counter()
-    moment = plan.moment(session, parameters)
+    try:
+        moment = plan.moment(session, parameters)
+    except LockWait:
+        return None
     at = past.at_known(moment.lsn, moment.time)
     store = None if at is None else past.store_ready(at)
     if store is None:
@@ -287,15 +309,13 @@ def _check_whole(tree: ast.Node) -> None:
             not_supported("AS OF in a statement that changes data")
 
 
-def _types_with_moments(clauses: Sequence[ast.AsOf], types: Sequence[int]) -> tuple[int, ...]:
-    """The types of the parameters, where those that say a moment have theirs."""
+def _types_with_moments(shared: Shared, types: Sequence[int]) -> tuple[int, ...]:
+    """The types of the parameters, where those that a moment is told by have theirs."""
     found = list(types)
-    for clause in clauses:
-        if isinstance(clause.moment, ast.ParamRef):
-            number = clause.moment.number
-            found += [0] * (number - len(found))
-            if found[number - 1] in (0, oids.UNKNOWN):
-                found[number - 1] = oids.INT8 if clause.kind == "lsn" else oids.TIMESTAMPTZ
+    for number, oid in sorted(shared.parameters.items()):
+        found += [0] * (number - len(found))
+        if found[number - 1] in (0, oids.UNKNOWN):
+            found[number - 1] = oid if oid != oids.UNKNOWN else found[number - 1]
     return tuple(found)
 
 
@@ -307,22 +327,53 @@ def _without(statement: ast.Statement, clauses: Sequence[ast.AsOf]) -> bytes:
     return text.encode()
 
 
-def _source(session: Session, clause: ast.AsOf) -> _Source:
-    """What says the moment of a clause. Raises what analysing it raises."""
-    environment, node = session.environment, clause.moment
-    parameter = node.number if isinstance(node, ast.ParamRef) else 0
-    if parameter:
-        return _Source(clause.kind, clause.location, parameter, lambda _: None)
+def _source(session: Session, clause: ast.AsOf, shared: Shared) -> _Source:
+    """What says the moment of a clause. Raises what analysing it raises, 42804 for what says none."""
+    node = clause.moment
+    if clause.kind == "lsn" and isinstance(node, ast.Literal) and node.kind == "string":
+        lsn = _read_lsn(str(node.value))
+        return _Source(clause.kind, clause.location, False, lambda *_: lsn)
+    parameters = any(isinstance(part, ast.ParamRef) for part in walk(node))
+    given = 0 if isinstance(node, ast.Literal) else _type_of(session, node, shared)
+    if given in (oids.TEXT, oids.VARCHAR):  # so some drivers send it
+        read: Callable[[str], object] = _read_lsn if clause.kind == "lsn" else _time_in(session)
+        text = compile_value(
+            runnable_expression(node, session.environment, None, None, _KIND, shared), session.key.format
+        )
+
+        def said(context: ExecContext, values: Sequence[object]) -> object:
+            value = text(context, values)
+            return None if value is None else read(str(value))
+
+        return _Source(clause.kind, clause.location, parameters, said)
     wanted = oids.TIMESTAMPTZ
     if clause.kind == "lsn":
-        if isinstance(node, ast.Literal) and node.kind == "string":
-            lsn = _read_lsn(str(node.value))
-            return _Source(clause.kind, clause.location, 0, lambda _: lsn)
-        plain = runnable_expression(node, environment, None, None, "EXECUTE parameters")
-        wanted = oids.PG_LSN if plain.type.oid == oids.PG_LSN else oids.INT8
-    found = runnable_expression(node, environment, None, TypeRef(wanted), "EXECUTE parameters")
-    run = compile_expression(found, session.key.format)
-    return _Source(clause.kind, clause.location, 0, lambda session: run(session.context(), ()))
+        wanted = oids.PG_LSN if given == oids.PG_LSN else oids.INT8
+    try:
+        found = runnable_expression(node, session.environment, None, TypeRef(wanted), _KIND, shared)
+    except SqlError as error:
+        if error.sqlstate != "42804":
+            raise
+        what = "an LSN" if clause.kind == "lsn" else "a time"
+        message = f"AS OF {clause.kind.upper()} wants {what}, not type {format_type(given)}"
+        raise SqlError("42804", message, position=clause.location + 1) from None
+    run = compile_value(found, session.key.format)
+    return _Source(clause.kind, clause.location, parameters, run)
+
+
+def _time_in(session: Session) -> Callable[[str], object]:
+    return lookup(oids.TIMESTAMPTZ).text_decoder(session.key.format)
+
+
+def _type_of(session: Session, node: ast.Node, shared: Shared) -> int:
+    """The type of an expression by itself; 0 for a parameter of which nothing says it. `shared` stays as it is."""
+    if isinstance(node, ast.ParamRef):
+        return shared.parameters.get(node.number, 0)
+    known = dict(shared.parameters)
+    try:
+        return runnable_expression(node, session.environment, None, None, _KIND, shared).type.oid
+    finally:
+        shared.parameters = known
 
 
 def _at_now(session: Session, moment: Moment) -> Lsn:
@@ -365,6 +416,8 @@ class _Reading:
         try:
             _check_identity(session, node)
             self.child = Made(node, session.role, session.database_oid, session.database_name, {})
+            self.child.today = session.present
+            self._rights = session.present.commits.schema_version
             node.unregister(self.child.process_id)
             self.child.process_id, self.child.secret = session.process_id, session.secret
             self._take_settings()
@@ -381,7 +434,12 @@ class _Reading:
     def again(cls, session: Session, at: Lsn) -> _Reading | None:
         """The one that was kept, at another moment; None if there is none that could be."""
         kept, session.past_reader = session.past_reader, None
-        if not isinstance(kept, _Reading) or not _past(session).show(kept._node, at):
+        if not isinstance(kept, _Reading):
+            return None
+        if kept._rights != session.present.commits.schema_version:  # its plans may need what has been revoked
+            kept._node.close()
+            return None
+        if not _past(session).show(kept._node, at):
             return None
         try:
             _check_identity(session, kept._node)
@@ -433,7 +491,7 @@ async def run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
 async def _begin(session: Session, portal: Portal) -> _Reading:
     prepared = portal.prepared
     plan = cast(_Plan, prepared.past)
-    past, moment = _past(session), plan.moment(session, portal.parameters)
+    past, moment = _past(session), await _moment(session, plan, portal.parameters)
     at = await past.at(moment.lsn, moment.time)
     reading = _Reading.again(session, at) or _Reading(session, await past.node_at(at))
     try:

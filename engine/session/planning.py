@@ -17,13 +17,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, stack_depth_exceeded
+from catalog.memory import HEAVY
+from catalog.patience import TooLong, begin_folding, fold, too_long
+from catalog.schema import Enum
 from catalog.types import format_type, lookup
-from catalog.types.base import TypeRef
+from catalog.types.base import Array, TypeRef
 from catalog.types.datetime import OfThisMoment, reading_constants
+from catalog.types.naming import holds_names
 from engine.columnar.generate import generate, generate_dml
 from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
-from engine.execute.context import ExecContext, Field
+from engine.execute.constants import fails_first, has_failing, without_unreached
+from engine.execute.context import ExecContext, Field, small_values
 from engine.execute.expressions import compile_expression
 from engine.execute.planner import plan_row
 from engine.partitions.expand import concerns, expand
@@ -35,6 +40,8 @@ from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expanded
+from engine.sql.analyze.rules import check_calls
+from engine.sql.analyze.walk import expressions_in
 from engine.sql.normalize import described
 from engine.sql.parser import parse, parse_type_name
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
@@ -80,8 +87,11 @@ def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Pre
     return prepared
 
 
-def keep(session: Session, key: object, prepared: Prepared | None) -> None:
-    """Puts a plan into the cache (None: there is none), perhaps in the place of one that the schema left behind."""
+def keep(session: Session, key: bytes | tuple[bytes, object], prepared: Prepared | None) -> None:
+    """Puts a plan into the cache (None: there is none), perhaps in the place of one that the schema left behind. Not
+    for a text that would be longer than what it saves."""
+    if len(key if isinstance(key, bytes) else key[0]) > LONGEST_KEPT:
+        return
     before = session.cache.plans.get(key)
     if before is not None and prepared is not None:
         follow(session, before, prepared)
@@ -134,6 +144,7 @@ def prepare(
     cursor, whose plan is to give the places of its rows too (engine/session/positioned.py). `literals`: see
     tree.Analyzed. `brief`: the plan will run once, see engine/execute/code.py."""
     session.node.activity.planned += 1
+    begin_folding()
     if session.status == "E":
         session.refuse_in_failed_block(statement)
     if may_read_past(statement.text):
@@ -185,6 +196,8 @@ def _prepare_query(
 ) -> Prepared:
     environment = session.environment
     analyzed = analyze(statement.tree, environment, types, literals)
+    if session.transaction is not None and session.transaction.changed_objects:
+        _refuse_new_labels(session, analyzed.statement)
     if session.catalog.routines:
         from engine.session import routines
 
@@ -192,6 +205,25 @@ def _prepare_query(
         if call is not None:
             return routines.prepared_select(session, statement, analyzed, call)
     return planned(session, statement, analyzed, environment, with_places, brief)
+
+
+def _refuse_new_labels(session: Session, statement: tree.Statement) -> None:
+    """55P04 for constants of an enum whose label this transaction has added to it, unless the type is its own too."""
+    assert session.transaction is not None
+    added: dict[int, tuple[str, dict[object, str]]] = {}
+    for oid, item in session.transaction.changed_objects.items():
+        before = session.committed_catalog.objects.get(oid)
+        if isinstance(item, Enum) and isinstance(before, Enum):
+            known = {label.oid for label in before.labels}
+            new: dict[object, str] = {label.position: label.name for label in item.labels if label.oid not in known}
+            added[oid] = added[item.array_oid] = (item.name, new)
+    for node, _ in expressions_in(statement) if added else ():
+        if isinstance(node, tree.Const) and node.type.oid in added:
+            name, new = added[node.type.oid]
+            for value in node.value.elements if isinstance(node.value, Array) else (node.value,):
+                if value in new:
+                    hint = "New enum values must be committed before they can be used."
+                    raise SqlError("55P04", f'unsafe use of new value "{new[value]}" of enum type {name}', hint=hint)
 
 
 def planned(
@@ -203,8 +235,12 @@ def planned(
     brief: bool = False,
 ) -> Prepared:
     """The plan of an analysed query or change."""
+    session.check_privileges(analyzed)
     analyzed = expanded(analyzed, environment)
     root = analyzed.statement
+    for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
+        if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):
+            check_calls(part.table, environment)
     returned = root.output if isinstance(root, tree.Query) else root.returning
     fields = tuple(
         Field(target.name, target.expression.type, target.origin_table, target.origin_column) for target in returned
@@ -226,10 +262,13 @@ def planned(
         locks=_lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked),
         temporary=not marked and _are_temporary(session, analyzed.written),
     )
-    session.check_privileges(analyzed)
     if analyzed.collated:
         analyzed = prepared.analyzed = collate(analyzed, session.catalog)
         root = analyzed.statement
+    if has_failing(analyzed):
+        analyzed = prepared.analyzed = without_unreached(analyzed)
+        prepared.fails_first = fails_first(analyzed, session.key.format)
+    root = analyzed.statement
     inherited = concerns(analyzed, session.catalog)
     if with_places and isinstance(root, tree.Query) and not inherited:
         query, prepared.places = placed(root)
@@ -305,12 +344,12 @@ def columnar_of(session: Session, prepared: Prepared) -> Prepared:
         prepared.writes = True
     elif isinstance(root, tree.Query):
         if prepared.columnar is None:
-            prepared.columnar = generate(root, prepared.parameter_types, prepared.key.format)
+            prepared.columnar = generate(root, prepared.parameter_types, prepared.key.format, (), prepared.computes)
         if prepared.row is None:
             prepared.kind = "columnar"
     else:
         if prepared.dml is None:
-            prepared.dml = generate_dml(root, prepared.parameter_types, prepared.key.format)
+            prepared.dml = generate_dml(root, prepared.parameter_types, prepared.key.format, prepared.computes)
         if prepared.row is None:
             prepared.kind = "dml"
     return prepared
@@ -325,24 +364,68 @@ def overflowed(session: Session, prepared: Prepared) -> None:
 
 
 def columnar_in(prepared: Prepared, formats: tuple[int, ...]) -> ColumnarQuery:
-    """The columnar plan for results in these formats: records in binary have one of their own."""
+    """The columnar plan for results in these formats: records and names of objects in binary have one of their own."""
     found = prepared.binary_columnar.get(formats)
     if found is not None:
         return found
     found = prepared.columnar
     assert found is not None and prepared.analyzed is not None
-    binary = {n for n, column in enumerate(found.columns) if column.type.oid == RECORD and formats[n]}
+    binary = {n for n, column in enumerate(found.columns) if formats[n] and _has_text_of_its_own(column.type.oid)}
     if binary:
         assert isinstance(prepared.analyzed.statement, tree.Query)
-        found = generate(prepared.analyzed.statement, prepared.parameter_types, prepared.key.format, binary)
+        root, types = prepared.analyzed.statement, prepared.parameter_types
+        found = generate(root, types, prepared.key.format, binary, prepared.computes)
     prepared.binary_columnar[formats] = found
     return found
+
+
+def _has_text_of_its_own(oid: int) -> bool:
+    """Whether columns of the type come as text from the worker where nothing else is asked for."""
+    return oid == RECORD or holds_names(lookup(oid))
+
+
+def fail_first(session: Session, prepared: Prepared, parameters: Sequence[object]) -> None:
+    """What PostgreSQL's planner would find to fail fails now; what takes too long now fails when it is computed."""
+    if prepared.fails_first is not None:
+        with contextlib.suppress(TooLong):
+            prepared.fails_first(session.context(), parameters)
+
+
+def columnar_call(
+    session: Session,
+    prepared: Prepared,
+    parameters: Sequence[object],
+    context: ExecContext,
+    formats: tuple[int, ...] | None = None,
+) -> tuple[ColumnarQuery, list[object]]:
+    """The columnar plan (`formats`: for results in these), and the values of its parameters."""
+    while True:
+        query = prepared.columnar if formats is None else columnar_in(prepared, formats)
+        assert query is not None
+        try:
+            return query, columnar_parameters(session, query, parameters, context)
+        except TooLong:
+            compute_in_worker(session, prepared)
+
+
+def compute_in_worker(session: Session, prepared: Prepared) -> None:
+    """The statement's plans are such from now on that the worker computes what the engine has found to take long.
+    Raises 54000 where it cannot."""
+    if not prepared.computes or prepared.compound is not None:
+        raise too_long() from None
+    prepared.computes = False
+    prepared.columnar = prepared.dml = None
+    prepared.binary_columnar = {}
+    prepared.settled = {}
+    columnar_of(session, prepared)
 
 
 def columnar_parameters(
     session: Session, query: ColumnarQuery, parameters: Sequence[object], context: ExecContext
 ) -> list[object]:
-    """The values of `query.parameters`, in their order."""
+    """The values of `query.parameters`, in their order. Raises TooLong where the worker is to compute them."""
+    if query.computed:
+        computed = _computed(query, parameters, context)
     values: list[object] = []
     texts = dict(query.texts)
     for source, _ in query.parameters:
@@ -356,9 +439,19 @@ def columnar_parameters(
         elif source == TRANSACTION_TIME:
             values.append(context.call.transaction_time)
         else:
-            expression = query.computed[FIRST_COMPUTED - source]
-            values.append(compile_expression(expression, context.format)(context, parameters))
+            values.append(computed[FIRST_COMPUTED - source])
     return values
+
+
+def _computed(query: ColumnarQuery, parameters: Sequence[object], context: ExecContext) -> list[object]:
+    """What the engine computes for the query, of values that are not large. Raises TooLong."""
+    if any(isinstance(value, str | bytes) and len(value) > HEAVY for value in parameters):
+        raise TooLong
+    begin_folding()
+    with small_values(context):
+        return [
+            fold(compile_expression(expression, context.format), (context, parameters)) for expression in query.computed
+        ]
 
 
 def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) -> Prepared | None:
@@ -396,6 +489,19 @@ def decode_parameters(
         transaction = session.transaction
         with reading_constants(transaction.start_time if transaction is not None else None):
             return prepared.decode(parameters, formats)
+
+
+def bound_values(
+    session: Session, prepared: Prepared, name: bytes, parameters: list[bytes | None], formats: tuple[int, ...]
+) -> list[object]:
+    """The same, for a portal of that name: an error says which parameter it was."""
+    try:
+        return decode_parameters(session, prepared, parameters, formats)
+    except SqlError as error:
+        prepared.explain_parameter(error, name, parameters, formats)
+        raise
+    except RecursionError:
+        raise stack_depth_exceeded() from None
 
 
 def decode_literals(prepared: Prepared, literals: Sequence[bytes], tags: bytes) -> list[object]:

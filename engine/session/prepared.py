@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.memory import Holding
+from catalog.patience import TooLong
 from catalog.schema import Catalog
 from catalog.types import lookup
 from catalog.types.datetime import outside_of_plans
-from catalog.types.oids import NAMED_TYPES
+from catalog.types.oids import NAMED_ARRAY_TYPES, NAMED_TYPES
 from engine.columnar.generate import ColumnarDml
 from engine.columnar.interface import ColumnarQuery, ResultStream
-from engine.execute.context import ExecContext, Field, RowPlan
+from engine.execute.context import ExecContext, Field, RowPathHeavy, RowPlan
 from engine.session.settings import PlanKey
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
+from engine.sql.analyze.environment import usable_path
 from engine.sql.analyze.literals import read_literal
 
 if TYPE_CHECKING:
@@ -37,6 +39,18 @@ ParameterDecoder = Callable[[bytes], object]
 _NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
 _TIMELESS = _NUMBERS | {16, 17, 18, 19, 25, 114, 1042, 1043, 2950, 3802}  # types whose texts never mean a time
 _SAFE_DIGITS = {20: 18, 21: 4, 23: 9}  # so many digits are always within int8, int2, int4
+
+
+def _behind(first: Callable[[ExecContext, Sequence[object]], object], run: RunRow) -> RunRow:
+    def both(context: ExecContext, parameters: Sequence[object]) -> tuple[bytes, int]:
+        try:
+            first(context, parameters)
+        except TooLong:
+            if not context.stays:
+                raise RowPathHeavy from None
+        return run(context, parameters)
+
+    return both
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -62,6 +76,7 @@ class Prepared:
         default_factory=dict
     )  # by formats: planning.columnar_in
     dml: ColumnarDml | None = None
+    computes: bool = True  # the engine computes constants for these plans, for none has taken long
     settled: dict[str, Prepared] = field(default_factory=dict)  # by parameters: engine/session/settled.py
     compound: CompoundPlan | None = None
     wire_cache: dict[object, bytes] = field(default_factory=dict)
@@ -69,6 +84,8 @@ class Prepared:
     literal_decoders: tuple[Callable[[bytes], object], ...] = ()
     runs: dict[tuple[int, ...], RunRow] = field(default_factory=dict)
     _decoders: dict[tuple[int, ...], tuple[ParameterDecoder, ...]] = field(default_factory=dict)
+
+    fails_first: Callable[[ExecContext, Sequence[object]], object] | None = None  # see engine/execute/constants.py
 
     all_locks: tuple[tuple[int, int], ...] = ()  # where the row plan takes those of partitions itself: all of them
 
@@ -153,7 +170,8 @@ class Prepared:
         run = self.runs.get(formats)
         if run is None:
             assert self.row is not None
-            run = self.runs[formats] = self.row.encoded(formats)
+            run = self.row.encoded(formats)
+            run = self.runs[formats] = run if self.fails_first is None else _behind(self.fails_first, run)
         return run
 
     def decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:
@@ -184,11 +202,12 @@ class Prepared:
 
     def text_decoder(self, oid: int) -> Callable[[str], object]:
         """The input function of a type under the statement's settings; the reg types read names of its catalog."""
-        if oid not in NAMED_TYPES:
+        if oid not in NAMED_TYPES and oid not in NAMED_ARRAY_TYPES:
             decode = lookup(oid).text_decoder(self.key.format)
             return decode if oid in _TIMELESS else outside_of_plans(decode)
         key = self.key
-        environment = Environment(self.catalog, key.search_path, key.user, format=key.format)
+        path = usable_path(self.catalog, key.search_path, key.user)
+        environment = Environment(self.catalog, path, key.user, format=key.format, asks=True)
         return lambda text: read_literal(environment, text, oid, -1, -1)
 
     def _make_decoders(self, formats: tuple[int, ...]) -> tuple[ParameterDecoder, ...]:

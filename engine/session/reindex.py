@@ -1,15 +1,15 @@
-"""REINDEX: entries are written with their rows, in trees that stay balanced, so nothing has to be built anew but
-indexes whose keys another version of ICU has made. The names are checked, and who asks; what PostgreSQL refuses in a
-transaction block is refused."""
+"""REINDEX: the indexes that it names are built anew from their tables' rows. The names are checked, and who asks; what
+PostgreSQL refuses in a transaction block is refused. SCHEMA and DATABASE take one table after the other, each in a
+transaction of its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
 from catalog.errors import SqlError
+from catalog.privileges import acts_as
 from catalog.schema import BOOTSTRAP_ROLE_OID, FIRST_USER_OID, Database, Index, Schema, Table, VirtualTable
-from catalog.system.shared import acts_as
-from engine.ddl.indexes import outdated
+from engine.ddl.indexes import reindexed
 from engine.session.ddl import execute
 from engine.sql import ast
 
@@ -29,9 +29,38 @@ async def reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink:
         _check_one(session, tree)
     else:
         _check_many(session, tree)
-    if outdated(session.environment, tree):
-        await execute(session, tree, portal.prepared.statement)
+    if tree.kind in ("index", "table"):
+        if reindexed(session.environment, tree):
+            await execute(session, tree, portal.prepared.statement)
+    else:
+        await _each_table(session, tree, portal)
     sink.complete("REINDEX")
+
+
+async def _each_table(session: Session, tree: ast.ReindexStmt, portal: Portal) -> None:
+    """Tables that have gone when their turn comes are left out, and temporary ones of others always."""
+    for oid in _tables(session, tree):
+        table = session.catalog.get(oid)
+        if not isinstance(table, Table):
+            continue
+        one = ast.ReindexStmt("table", (session.catalog.schema_name(table.schema), table.name))
+        if reindexed(session.environment, one):
+            await execute(session, one, portal.prepared.statement)
+            await session.durable(session.finish())
+            session.begin_implicit()
+
+
+def _tables(session: Session, tree: ast.ReindexStmt) -> list[int]:
+    if tree.kind == "system":
+        return []
+    schema = session.environment.schema_oid(tree.name[1]) if tree.kind == "schema" else None
+    return [
+        table.oid
+        for table in session.catalog.tables()
+        if (table.schema == schema if schema is not None else True)
+        and table.partitioning is None
+        and (table.persistence != "t" or table.schema == session.temporary_schema)
+    ]
 
 
 def _refuse_in_block(what: str, context: str | None = None) -> NoReturn:

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Role, Routine
+from catalog.schema import Routine
 from catalog.types import oids
 from engine.execute.context import Field
-from engine.execute.expressions import compile_expression
+from engine.execute.expressions import compile_value
 from engine.session import planning
 from engine.session.collect import Collector
 from engine.session.prepared import Portal, Prepared
-from engine.sql import ast, tree
+from engine.sql import ast, privileges, tree
 from engine.sql.analyze import analyze, analyze_expression
-from engine.sql.analyze.routines import body_of, check_execute, expanded_expression, is_routine
+from engine.sql.analyze.routines import body_of, check_execute, expanded_expression, is_routine, runner
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ async def run(session: Session, node: ast.CallStmt, portal: Portal, sink: Sink) 
     else:
         found = procedure_call(session, node)
     routine = _routine(session, found.call)
-    check_execute(routine, session.environment)
-    _check_definer(session, routine)
+    caller = privileges.role_of(session.catalog, session.user_name)
+    check_execute(routine, session.catalog, caller)
     values = await _arguments(session, found.call, portal.parameters)
     function = found.call.function
     formats = portal.formats or (0,) * len(found.fields or ())
@@ -138,7 +138,8 @@ async def run(session: Session, node: ast.CallStmt, portal: Portal, sink: Sink) 
         rows: list[bytes] = []
     else:
         body = body_of(routine, session.environment, function, _types(found.call), found.call.type)
-        rows = await _run_body(session, portal, found, body.statements, values, formats)
+        with session.acting_as(runner(routine, session.catalog, caller)):
+            rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]
     if rows and found.fields is not None:
@@ -146,17 +147,11 @@ async def run(session: Session, node: ast.CallStmt, portal: Portal, sink: Sink) 
     sink.complete(command if command == "CALL" else f"SELECT {len(rows)}")
 
 
-def _check_definer(session: Session, routine: Routine) -> None:
-    owner = session.catalog.get(routine.owner)
-    if routine.security_definer and (not isinstance(owner, Role) or owner.name != session.user_name):
-        not_supported("SECURITY DEFINER of another user's function over tables")
-
-
 async def _arguments(session: Session, call: tree.FuncExpr, parameters: Sequence[object]) -> list[object]:
     context = session.context()
     values: list[object] = []
     for argument in call.arguments:
-        compute = compile_expression(expanded_expression(argument, session.catalog), context.format)
+        compute = compile_value(expanded_expression(argument, session.environment), context.format)
         while True:
             try:
                 values.append(compute(context, parameters))

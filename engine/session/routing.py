@@ -41,6 +41,7 @@ class Needs(IntEnum):
 # What draws from sequences, or has an effect on others, or shows what only the leader knows.
 LEADER_FUNCTIONS = frozenset((
     "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint", "shoal_check",
+    "shoal_check_indexes",
     "pg_export_snapshot", "shoal_backup", "shoal_backup_progress",
     "shoal_restore_progress",
     "shoal_change_stream_advance",
@@ -50,19 +51,19 @@ LEADER_FUNCTIONS = frozenset((
     "lo_export",
     "txid_current", "txid_current_if_assigned", "pg_current_xact_id", "pg_current_xact_id_if_assigned",
 ))  # fmt: skip
-# What looks at nothing but the session.
+# What has to do with nothing but the session, and the node that it is at.
 _OWN_FUNCTIONS = frozenset((
     "version", "pg_backend_pid", "current_database", "current_setting", "set_config", "shoal_last_commit",
     "pg_listening_channels", "pg_notification_queue_usage",
     "pg_advisory_unlock_all", "pg_client_encoding", "pg_is_in_recovery", "inet_client_addr", "inet_client_port",
-    "inet_server_addr", "inet_server_port", "pg_sleep",
+    "inet_server_addr", "inet_server_port", "pg_sleep", "pg_reload_conf",
 ))  # fmt: skip
 _OWN_VALUES = frozenset(("current_user", "session_user", "user", "current_role", "current_catalog"))
 _ADVISORY = ("pg_advisory", "pg_try_advisory")
 _WRITES = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _ALONE = (
     ast.TransactionStmt, ast.ShowStmt, ast.DeallocateStmt, ast.FetchStmt, ast.ClosePortalStmt, ast.DiscardStmt,
-    ast.CheckPointStmt, ast.DoStmt,
+    ast.CheckPointStmt, ast.DoStmt, ast.AlterSystemStmt,
 )  # fmt: skip
 _MAKES = (ast.CreateStmt, ast.CreateTableAsStmt)
 # Changes of the schema whose text names the relations that they have to do with.
@@ -104,7 +105,8 @@ LONG = Route(Needs.LEADER, opens_writable=True, commits=True)
 
 
 # A long text takes milliseconds to parse, and is looked at only for what it may be. Strings and comments may hold these
-# words too: then it is carried, which is always right.
+# words too: then it is carried, which is always right. To look through a megabyte takes 10 ms.
+_LOOKED_THROUGH = 1 << 20
 _READS = re.compile(rb"[\s(]*(?:select|values|table|with)\b", re.IGNORECASE)
 _MAY_WRITE = re.compile(
     rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;|pg_(?:try_)?advisory"
@@ -127,7 +129,8 @@ class Routes:
         if not conforming and b"\\" in sql:
             return LONG
         if len(sql) >= LONG_TEXT:
-            return LONG_READ if _READS.match(sql) and not _MAY_WRITE.search(sql) else LONG
+            short = len(sql) <= _LOOKED_THROUGH
+            return LONG_READ if short and _READS.match(sql) and not _MAY_WRITE.search(sql) else LONG
         lifted = lift(sql)
         key = sql if lifted is None else lifted[0]
         found = self._known.get(key)
@@ -212,7 +215,12 @@ def _is_shared(node: ast.Node) -> bool:
 def _reaches_everything(node: ast.Node) -> bool:
     if isinstance(node, ast.SelectStmt):
         return node.into is not None
-    return isinstance(node, ast.FuncCall) and node.names[-1] in ("shoal_check", "shoal_checkpoint", "shoal_backup")
+    return isinstance(node, ast.FuncCall) and node.names[-1] in (
+        "shoal_check",
+        "shoal_check_indexes",
+        "shoal_checkpoint",
+        "shoal_backup",
+    )
 
 
 def needs(statement: ast.Node) -> Needs:

@@ -17,7 +17,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.memory import LARGE, Holding
+from catalog.memory import LARGE, Holding, within
+from catalog.patience import TooLong
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import RowPathFull, RowPathHeavy
 from engine.foreground import aside
@@ -25,6 +26,7 @@ from engine.session import planning, serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
+from engine.session.routing import walk
 from engine.session.settled import settled
 from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
@@ -56,14 +58,27 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     for number, statement in enumerate(statements, 1):
         if number > 1:
             session.watch_statement()  # each has statement_timeout for itself, as the ones before have left it
+        explains = isinstance(statement.tree, ast.ExplainStmt)  # plans its query when it runs
         if long and len(statements) == 1 and not past:
-            prepared = await aside(planning.prepare, session, statement, ())
+            prepared = await aside(within, session.query_memory, planning.prepare, session, statement, ())
         else:
             prepared = await once_known(partial(planning.prepare, session, statement, (), brief=brief))
+        if prepared.parameter_types or (explains and "$" in statement.text and _parameters(statement)):
+            raise _no_parameter(statement)
         if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
             planning.keep(session, sql, prepared)
         last = number == len(statements) or _ends_implicit(session, statement)
         await _run_simple(session, prepared, (), sink, last)
+
+
+def _no_parameter(statement: ast.Statement) -> SqlError:
+    """42P02: a simple query has none."""
+    location, number = min(_parameters(statement))
+    return SqlError("42P02", f"there is no parameter ${number}", position=location + 1)
+
+
+def _parameters(statement: ast.Statement) -> list[tuple[int, int]]:
+    return [(node.location, node.number) for node in walk(statement.tree) if isinstance(node, ast.ParamRef)]
 
 
 def _read_long(sql: bytes, conforming: bool) -> tuple[tuple[ast.Statement, ...], bool]:
@@ -206,16 +221,29 @@ async def start(session: Session, portal: Portal) -> None:
     transaction = session.transaction
     assert transaction is not None
     await session.met_durable(transaction)
-    found = settled(session, prepared, portal.parameters)
     try:
-        if transaction.isolation == SERIALIZABLE:
-            async with serializing.watched(session, prepared):
-                await _begin(session, portal, found, held)
-        else:
-            await _begin(session, portal, found, held)
+        await _begin_columnar(session, portal, held)
     except SqlError:
         await session.met_durable(transaction)
         raise
+
+
+async def _begin_columnar(session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
+    prepared, transaction = portal.prepared, session.transaction
+    assert transaction is not None
+    planning.fail_first(session, prepared, portal.parameters)
+    while True:
+        found = settled(session, prepared, portal.parameters)
+        try:
+            if transaction.isolation == SERIALIZABLE:
+                async with serializing.watched(session, prepared):
+                    await _begin(session, portal, found, held)
+            else:
+                await _begin(session, portal, found, held)
+        except TooLong:
+            planning.compute_in_worker(session, prepared)
+            continue
+        return
 
 
 async def _start_row(session: Session, portal: Portal) -> None:
@@ -272,7 +300,9 @@ async def _begin(session: Session, portal: Portal, prepared: Prepared, held: Map
     values = await _columnar_values(session, query, portal.parameters)
     encoding = RowEncoding("datarow", portal.formats, session.key.format)
     virtual = virtual_content(session)
-    stream = await session.node.columnar.rows(query, values, transaction, encoding, virtual)
+    stream = await session.node.columnar.rows(
+        query, values, transaction, encoding, virtual, memory=session.query_memory
+    )
     portal.stream = stream
     portal.chunks = stream.__aiter__()
 

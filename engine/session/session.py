@@ -26,7 +26,7 @@ from itertools import islice
 from time import perf_counter
 
 from catalog.errors import SqlError
-from catalog.memory import LARGE, Holding
+from catalog.memory import LARGE, Holding, within
 from catalog.schema import Role, VirtualTable
 from engine.execute.context import RowPathFull
 from engine.foreground import aside
@@ -36,7 +36,7 @@ from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error
 from engine.session.leadership import LedSession
 from engine.session.planning import LONG_TEXT, LONGEST_KEPT
-from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, once_known, utf8
+from engine.session.prepared import PastWait, Portal, Prepared, RunRow, StalePlan, once_known, utf8
 from engine.session.system import SessionSurroundings
 from engine.session.transactions import ends_block, ends_transaction
 from engine.session.virtual_rows import VirtualRows
@@ -131,6 +131,8 @@ class Session(LedSession):
         prepared = self._find.get(sql) if len(sql) <= LONGEST_KEPT else None  # to look for a megabyte takes long
         if prepared is not None:
             self.shown = sql
+            if prepared.parameter_types:  # a Parse has left it there
+                return None
             return (prepared, ()) if prepared.catalog is self.committed_catalog and self.plain() else None
         lifted = lift(sql)
         if lifted is None:
@@ -141,7 +143,10 @@ class Session(LedSession):
         if not self.plain() or (prepared is None and key in self._find):
             return None
         if prepared is None or prepared.catalog is not self.committed_catalog:
-            prepared = planning.prepare_lifted(self, template, tags, not self.cache.met(key))
+            try:
+                prepared = planning.prepare_lifted(self, template, tags, not self.cache.met(key))
+            except PastWait:  # `run` waits until that is there
+                return None
             planning.keep(self, key, prepared)
             if prepared is None:
                 return None
@@ -337,7 +342,7 @@ class Session(LedSession):
         self._begins(sql)
         prepared = planning.cached_text(self, sql, types)
         if prepared is None:
-            planned = await aside(planning.plan_present, self, sql, types)
+            planned = await aside(within, self.query_memory, planning.plan_present, self, sql, types)
             if planned is None:
                 planned = await self._plan_past(sql, types)
             prepared = planning.remembered(self, sql, types, planned)
@@ -410,6 +415,25 @@ class Session(LedSession):
         result_formats: tuple[int, ...],
     ) -> Portal:
         """Bind: a portal over the statement. Raises 42P03 for a name in use, 53200 for too large parameters."""
+        prepared = self._bindable(name, statement, parameters)
+        values = planning.bound_values(self, prepared, name, parameters, parameter_formats)
+        return self._bound(name, Portal(prepared, values, prepared.formats(result_formats), name), parameters)
+
+    async def bind_long(
+        self,
+        name: bytes,
+        statement: bytes,
+        parameters: list[bytes | None],
+        parameter_formats: tuple[int, ...],
+        result_formats: tuple[int, ...],
+    ) -> Portal:
+        """`bind` of parameters that may take long to read: in a thread."""
+        prepared = self._bindable(name, statement, parameters)
+        decode = partial(planning.bound_values, self, prepared, name, parameters, parameter_formats)
+        values = await aside(within, self.query_memory, decode)
+        return self._bound(name, Portal(prepared, values, prepared.formats(result_formats), name), parameters)
+
+    def _bindable(self, name: bytes, statement: bytes, parameters: list[bytes | None]) -> Prepared:
         prepared = self.statement(statement)
         if self.status == "E" and not ends_transaction(prepared):
             raise aborted()
@@ -423,12 +447,9 @@ class Session(LedSession):
                 f'but prepared statement "{statement.decode()}" requires {len(prepared.parameter_types)}'
             )
             raise SqlError("08P01", message)
-        try:
-            values = planning.decode_parameters(self, prepared, parameters, parameter_formats)
-        except SqlError as error:
-            prepared.explain_parameter(error, name, parameters, parameter_formats)
-            raise
-        portal = Portal(prepared, values, prepared.formats(result_formats), name)
+        return prepared
+
+    def _bound(self, name: bytes, portal: Portal, parameters: list[bytes | None]) -> Portal:
         old = self.portals.get(name)
         if old is not None:
             old.bound = None
@@ -472,6 +493,8 @@ class Session(LedSession):
 
     async def close(self) -> None:
         """The connection is gone: rolls back, frees every lock, drops temporary tables."""
+        self.memory.give(self._custom_bytes)
+        self._custom_bytes = 0
         try:
             self._abort()
             if self.advisory_held is not None:
@@ -487,3 +510,4 @@ class Session(LedSession):
             self.node.activity.closed(self)
             statement_log.disconnected(self)
             self.node.unregister(self.process_id)
+            self.fall_apart()

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from catalog.encodings import usable_encoding
 from catalog.errors import SqlError
 from catalog.functions.text_search import configuration_named
+from catalog.system.parameters import postgres_parameters
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
 from catalog.types.oids import INTERVAL
@@ -29,8 +30,8 @@ SERVER_VERSION_NUM = "150000"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`check` gives the canonical value or raises SqlError. context: internal (read-only), superuser (who may SET it),
-    user."""
+    """`check` gives the canonical value or raises SqlError. context: internal (read-only), postmaster and sighup (the
+    server's: SERVER_DEFINITIONS), superuser (who may SET it), user."""
 
     name: str
     default: str
@@ -103,11 +104,11 @@ _TIME_UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600
 
 def _milliseconds(name: str, value: str) -> str:
     """A duration in any of PostgreSQL's units; shown in the largest unit that keeps it whole."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|)\s*", value)
+    found = re.fullmatch(r"\s*([+-]?\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d|)\s*", value)
     if not found:
         raise _invalid(name, value, 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".')
     total = round(float(found[1]) * _TIME_UNITS[found[2]])
-    if total > 2**31 - 1:
+    if not 0 <= total < 2**31:
         raise SqlError("22023", f'{total} ms is outside the valid range for parameter "{name}" (0 ms .. 2147483647 ms)')
     for unit in ("d", "h", "min", "s"):
         if total and total % _TIME_UNITS[unit] == 0:
@@ -279,7 +280,7 @@ _DEFINITIONS = (
     Definition("temp_tablespaces", "", _text, has_effect=False),
     Definition("default_table_access_method", "heap", _choice("heap"), kind="enum"),
     Definition("statement_timeout", "0", _milliseconds, kind="integer", unit="ms"),
-    Definition("deadlock_timeout", "1s", _milliseconds, kind="integer", unit="ms", has_effect=False),
+    Definition("deadlock_timeout", "1s", _milliseconds, "superuser", kind="integer", unit="ms", has_effect=False),
     Definition("lock_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition("idle_in_transaction_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
     Definition("idle_session_timeout", "0", _milliseconds, kind="integer", unit="ms"),
@@ -317,12 +318,11 @@ _DEFINITIONS = (
     ),
     Definition("max_identifier_length", "63", _text, "internal", kind="integer"),
     Definition("max_index_keys", "32", _text, "internal", kind="integer"),
-    Definition("max_connections", "500", _text, "internal", kind="integer"),
     Definition("max_prepared_transactions", str(MAX_PREPARED_TRANSACTIONS), _text, "internal", kind="integer"),
     Definition("block_size", "8192", _text, "internal", kind="integer"),
     Definition("lc_collate", "C", _text, "internal"),
     Definition("lc_ctype", "C.UTF-8", _text, "internal"),
-    Definition("lc_messages", "C", _text, has_effect=False),
+    Definition("lc_messages", "C", _text, "superuser", has_effect=False),
     Definition("lc_monetary", "C", _text, has_effect=False),
     Definition("lc_numeric", "C", _text, has_effect=False),
     Definition("lc_time", "C", _text, has_effect=False),
@@ -364,7 +364,7 @@ _DEFINITIONS = (
     Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),
     Definition("jit", "off", _boolean, has_effect=False, kind="bool"),
     Definition("work_mem", "4MB", _text, has_effect=False, kind="integer", unit="kB"),
-    Definition("max_stack_depth", "2MB", _text, has_effect=False, kind="integer", unit="kB"),
+    Definition("max_stack_depth", "2MB", _text, "superuser", has_effect=False, kind="integer", unit="kB"),
     Definition("hash_mem_multiplier", "2", _real, has_effect=False, kind="real"),
     Definition("maintenance_work_mem", "64MB", _text, has_effect=False, kind="integer", unit="kB"),
     Definition("effective_cache_size", "4GB", _text, has_effect=False, kind="integer", unit="8kB"),
@@ -394,7 +394,9 @@ _DEFINITIONS = (
     Definition("from_collapse_limit", "8", _integer(1, 2**31 - 1), has_effect=False, kind="integer"),
     Definition("join_collapse_limit", "8", _integer(1, 2**31 - 1), has_effect=False, kind="integer"),
     Definition("cursor_tuple_fraction", "0.1", _real, has_effect=False, kind="real"),
-    Definition("log_statement", "none", _choice("none", "ddl", "mod", "all"), has_effect=False, kind="enum"),
+    Definition(
+        "log_statement", "none", _choice("none", "ddl", "mod", "all"), "superuser", has_effect=False, kind="enum"
+    ),
     Definition(
         "log_min_duration_statement",
         "-1",
@@ -427,6 +429,55 @@ _DEFINITIONS = (
     *(Definition(f"enable_{name}", "on", _boolean, has_effect=False, kind="bool") for name in _PLANNER_SWITCHES),
 )
 DEFINITIONS: Mapping[str, Definition] = {definition.name.lower(): definition for definition in _DEFINITIONS}
+
+
+def _address(name: str, value: str) -> str:
+    """HOST:PORT, with https:// before it where administration may have TLS; '' for none."""
+    host, _, port = value.removeprefix("https://" if name == "admin" else "").rpartition(":")
+    if (not host or not port.isdigit() or int(port) > 65535) and (value or name == "listen"):
+        raise _invalid(name, value, "Write HOST:PORT, such as 127.0.0.1:5432.")
+    return value
+
+
+def _positive(name: str, value: str) -> str:
+    if not 0 <= float(_real(name, value)) < float("inf"):
+        raise SqlError("22023", f'{value.strip()} is outside the valid range for parameter "{name}" (0 .. infinity)')
+    return value.strip()
+
+
+_COUNT = _integer(0, 2**63 - 1)
+_CONNECTIONS = 262143
+# What ALTER SYSTEM changes and SET does not: settings of the server, as its configuration file names them. Those of
+# context sighup follow when the configuration is read again, the others when the server starts.
+SERVER_DEFINITIONS: Mapping[str, Definition] = {
+    definition.name: definition
+    for definition in (
+        Definition("host_rules", "", _text, "sighup", description="The file of rules that say who may connect."),
+        Definition("tls_cert", "", _text, "sighup", description="The file with the certificate for TLS."),
+        Definition("tls_key", "", _text, "sighup", description="The file with the certificate's key."),
+        Definition("max_connections", "500", _integer(1, _CONNECTIONS), "sighup", kind="integer"),
+        Definition("superuser_reserved_connections", "3", _integer(0, _CONNECTIONS), "sighup", kind="integer"),
+        Definition("log_format", "text", _choice("text", "json"), "sighup", kind="enum"),
+        Definition("memory", "0", _COUNT, "sighup", kind="integer", unit="B", description="For all connections."),
+        Definition("listen", "127.0.0.1:5432", _address, "postmaster"),
+        Definition("admin", "", _address, "postmaster", description="Address of the administration port."),
+        Definition("columnar_memory", str(2 << 30), _COUNT, "postmaster", kind="integer", unit="B"),
+        Definition("columnar_threads", "2", _integer(1, 1024), "postmaster", kind="integer"),
+        Definition("store", "", _text, "postmaster", description="The cluster's changelog store."),
+        Definition("read_from", "", _text, "postmaster", description="A regional copy of the changelog store."),
+        Definition("session_timeout", "6.0", _positive, "postmaster", kind="real", unit="s"),
+        Definition("commit_timeout", "10.0", _positive, "postmaster", kind="real", unit="s"),
+        Definition("checkpoint_interval", "3600.0", _positive, "postmaster", kind="real", unit="s"),
+        Definition("past_window", "5.0", _positive, "postmaster", kind="real", unit="s"),
+        Definition("history_retention", "0.0", _positive, "postmaster", kind="real", unit="s"),
+        Definition("history_bytes", str(4 << 30), _COUNT, "postmaster", kind="integer", unit="B"),
+    )
+}
+# Where the file of ALTER SYSTEM lies, and which node of which cluster it belongs to, is not in that file.
+NOT_IN_FILE = frozenset((
+    "data", "cluster", "node", "session_authorization", "role", "transaction_isolation", "transaction_read_only",
+    "transaction_deferrable", "as_of", "read_after",
+))  # fmt: skip
 IDENTITIES = ("session_authorization", "role")  # set through Session.set_identity, which checks who may
 # What RESET ALL leaves alone (GUC_NO_RESET_ALL).
 NOT_RESET = (*IDENTITIES, "is_superuser", "transaction_isolation", "transaction_read_only", "transaction_deferrable")
@@ -447,6 +498,18 @@ class PlanKey(NamedTuple):
     conforming: bool = True  # standard_conforming_strings
 
 
+MEMORY_LIMITS = ("query_memory_limit", "connection_memory_limit")
+
+
+def description_of(name: str) -> str:
+    """What SHOW ALL says of a setting: our own words, or PostgreSQL's."""
+    key = name.lower()
+    own, known = DEFINITIONS.get(key) or SERVER_DEFINITIONS.get(key), postgres_parameters().get(key)
+    if own is not None and own.description:
+        return own.description
+    return known.description if known is not None else ""
+
+
 def is_for_superusers(name: str) -> bool:
     """Whether only superusers may SET it."""
     definition = DEFINITIONS.get(name.lower())
@@ -460,11 +523,33 @@ def not_permitted(name: str) -> SqlError:
 def check(name: str, value: str | None) -> str | None:
     """The value as it is kept, None for the default's. Raises 42704, 22023, 55P02 (cannot be changed)."""
     definition = DEFINITIONS.get(name.lower())
-    if definition is None and not _is_custom(name.lower()):
-        raise _unknown(name)
+    if (server := SERVER_DEFINITIONS.get(name.lower())) is not None:
+        when = "now" if server.context == "sighup" else "without restarting the server"
+        raise SqlError("55P02", f'parameter "{server.name}" cannot be changed {when}')
+    if definition is None and not is_custom(name.lower()):
+        known = postgres_parameters().get(name.lower())
+        if known is None:
+            raise _unknown(name)
+        if not known.without_effect:
+            raise SqlError("55P02", f'parameter "{known.name}" cannot be changed')
     if definition is not None and definition.context == "internal":
         raise SqlError("55P02", f'parameter "{definition.name}" cannot be changed')
     return value if definition is None or value is None else definition.check(definition.name, value)
+
+
+def check_for_all(name: str, value: str | None) -> str | None:
+    """The value as ALTER SYSTEM keeps it; None takes the name out. Raises 42704, 22023, 55P02 (cannot be changed)."""
+    key = name.lower()
+    if key in NOT_IN_FILE:
+        raise SqlError("55P02", f'parameter "{name}" cannot be changed')
+    if not _is_listed(key):
+        raise _unknown(name)
+    if value is not None and "\n" in value:
+        raise SqlError("22023", "parameter value for ALTER SYSTEM must not contain a newline")
+    server = SERVER_DEFINITIONS.get(key)
+    if server is None:
+        return check(name, value)
+    return None if value is None else server.check(server.name, value)
 
 
 class SettingsState(NamedTuple):
@@ -486,6 +571,7 @@ class Settings:
         self._at_begin: dict[str, str] | None = None
         self._lasting: dict[str, str] | None = None
         self.changed: list[str] = []
+        self.custom_bytes = 0  # of the names and values that the session has made up
         self.on_change: Callable[[], None] = lambda: None
 
     def get(self, name: str) -> str:
@@ -493,16 +579,26 @@ class Settings:
         try:
             return self._values[name.lower()]
         except KeyError:
-            raise _unknown(name) from None
+            known = postgres_parameters().get(name.lower())
+            if known is None:
+                raise _unknown(name) from None
+            return known.shown
 
     def find(self, name: str) -> str | None:
         return self._values.get(name.lower())
 
     def items(self) -> list[tuple[str, str]]:
-        return sorted((self.display_name(key), value) for key, value in self._values.items())
+        """(name, value) of every one, those of PostgreSQL that there are not here included, the server's left out."""
+        others = {
+            key: item.shown
+            for key, item in postgres_parameters().items()
+            if key not in self._values and key not in SERVER_DEFINITIONS
+        }
+        every = others | self._values
+        return [(self.display_name(key), every[key]) for key in sorted(every)]
 
     def display_name(self, name: str) -> str:
-        definition = DEFINITIONS.get(name.lower())
+        definition = DEFINITIONS.get(name) or postgres_parameters().get(name)
         return definition.name if definition else name
 
     def set(self, name: str, value: str | None, *, local: bool = False, in_transaction: bool = False) -> None:
@@ -522,6 +618,20 @@ class Settings:
         """Sets what SET cannot (is_superuser, session_authorization)."""
         self._put({**self._values, name.lower(): value})
         self._session_defaults[name.lower()] = value
+
+    def follow(self, name: str, before: str | None, value: str | None) -> None:
+        """The server's default is another one: a session that has the one before gets it. None: Shoal's own."""
+        own = DEFINITIONS[name].default if name in DEFINITIONS else postgres_parameters()[name].shown
+        before, value = (own if item is None else check(name, item) or "" for item in (before, value))
+        for values in (self._session_defaults, self._at_begin, self._lasting):
+            if values is not None and values.get(name) == before:
+                values[name] = value
+        if self._values.get(name) == before:
+            self._put({**self._values, name: value})
+
+    def reset_value(self, name: str) -> str | None:
+        """What RESET gives; None where the session has no value of its own."""
+        return self._session_defaults.get(name.lower())
 
     def become_defaults(self) -> None:
         """What the startup packet set is what RESET goes back to."""
@@ -574,6 +684,10 @@ class Settings:
         self._values = values
         changed = [key for key, value in values.items() if old.get(key) != value]
         if changed:
+            if any(key not in DEFINITIONS for key in changed):
+                self.custom_bytes = sum(
+                    len(key) + len(value) for key, value in values.items() if key not in DEFINITIONS
+                )
             self.changed += [
                 self.display_name(key)
                 for key in changed
@@ -635,6 +749,17 @@ def _in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != "session_authorization", name != "role"))
 
 
+def in_list(name: str, values: tuple[str, ...]) -> str:
+    """The values that a statement gives, as one."""
+    if name.lower() not in LISTS:
+        return ", ".join(values)
+    return ", ".join(value if _plain_name(value) else '"' + value.replace('"', '""') + '"' for value in values)
+
+
+def _plain_name(value: str) -> bool:
+    return value.isidentifier() and value == value.lower()
+
+
 def set_statement(name: str, value: str, local: bool = False) -> str:
     """The statement that sets it to a value in its canonical form."""
     written = '"' + '"."'.join(part.replace('"', '""') for part in name.split(".")) + '"'
@@ -645,7 +770,16 @@ def set_statement(name: str, value: str, local: bool = False) -> str:
     return f"SET {'LOCAL ' if local else ''}{written} = {shown}"
 
 
-def _is_custom(name: str) -> bool:
+def is_known(name: str) -> bool:
+    """Whether there is, or could be, a setting of that name, which is in lower case."""
+    return _is_listed(name) or is_custom(name)
+
+
+def _is_listed(name: str) -> bool:
+    return any(name in known for known in (DEFINITIONS, SERVER_DEFINITIONS, postgres_parameters()))
+
+
+def is_custom(name: str) -> bool:
     return bool(re.fullmatch(r"[a-z_][a-z0-9_$]*(\.[a-z_][a-z0-9_$]*)+", name))
 
 

@@ -10,7 +10,7 @@ it. A database is its relations, and the schema that all databases share.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from catalog.rows import KINDS
 from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Index, Sequence, Table, VirtualTable
 from catalog.schema import View as ViewObject
 from catalog.system.relations import system_relations
+from engine.storage.leaning import kept_id, leans
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ BLOCK = 8192
 Stored = Table | Index | Sequence
 
 
-def _by_space(node: Node, storage_ids: Iterable[int]) -> dict[Tablespace, list[int]]:
+def by_space(node: Node, storage_ids: Iterable[int]) -> dict[Tablespace, list[int]]:
     """Storage ids by their tablespace, without those that this node does not have."""
     spaces: dict[Tablespace, list[int]] = {}
     for storage_id in storage_ids:
@@ -41,7 +42,7 @@ def _by_space(node: Node, storage_ids: Iterable[int]) -> dict[Tablespace, list[i
 def sizes_of(node: Node, storage_ids: Iterable[int]) -> dict[int, int]:
     """The bytes under each storage id; those in tablespaces that this node does not have are left out."""
     found: dict[int, int] = {}
-    for space, held in _by_space(node, storage_ids).items():
+    for space, held in by_space(node, storage_ids).items():
         found.update((storage_id, -(-size // BLOCK) * BLOCK) for storage_id, size in space.sizes_of(held).items())
     return found
 
@@ -50,14 +51,14 @@ def live_rows(node: Node, catalog: Catalog) -> dict[int, int]:
     """About how many rows each table of a database has, by its OID: exact while they are few."""
     tables = {item.storage_id: item.oid for item in stored_in(catalog) if isinstance(item, Table)}
     found: dict[int, int] = {}
-    for space, held in _by_space(node, tables).items():
+    for space, held in by_space(node, tables).items():
         found.update((tables[storage_id], rows) for storage_id, rows in space.rows_of(held).items())
     return found
 
 
 def rows_in(node: Node, table: Table) -> int:
     """As `live_rows`, of one table; 0 if this node does not have it."""
-    return sum(sum(space.rows_of(held).values()) for space, held in _by_space(node, [table.storage_id]).items())
+    return sum(sum(space.rows_of(held).values()) for space, held in by_space(node, [table.storage_id]).items())
 
 
 def relation_size(node: Node, catalog: Catalog, oid: int) -> tuple[int | None, int] | None:
@@ -68,7 +69,7 @@ def relation_size(node: Node, catalog: Catalog, oid: int) -> tuple[int | None, i
         return (0, 0) if isinstance(item, ViewObject) or oid in _virtual() else None
     indexes = _indexes(catalog, item)
     found = sizes_of(node, [item.storage_id, *indexes])
-    return found.get(item.storage_id), sum(found.get(index, 0) for index in indexes)
+    return _own(catalog, item, found), sum(found.get(index, 0) for index in indexes)
 
 
 def relation_sizes(node: Node, catalog: Catalog) -> list[tuple[int, int | None, int]]:
@@ -78,8 +79,9 @@ def relation_sizes(node: Node, catalog: Catalog) -> list[tuple[int, int | None, 
     views = (*_virtual(), *(view.oid for view in catalog.by_kind.get(ViewObject, ())))
     rows: list[tuple[int, int | None, int]] = [(oid, 0, 0) for oid in views]
     for item in items:
-        own = found.get(item.storage_id)
-        rows.append((item.oid, own, sum(found.get(index, 0) for index in _indexes(catalog, item))))
+        rows.append(
+            (item.oid, _own(catalog, item, found), sum(found.get(index, 0) for index in _indexes(catalog, item)))
+        )
     return rows
 
 
@@ -109,9 +111,25 @@ def stored_in(catalog: Catalog) -> list[Stored]:
     ]
 
 
+def storage_ids(catalog: Catalog, tables: Iterable[Table]) -> list[int]:
+    """Those of tables, of their indexes, and of what branches keep of them."""
+    found = [number for table in tables for number in (table.storage_id, *_indexes(catalog, table))]
+    return [*found, *(kept_id(number) for number in found if leans(number))]
+
+
 def _indexes(catalog: Catalog, item: Stored) -> list[int]:
-    """The storage ids of a table's indexes."""
-    return [catalog.index(oid).storage_id for oid in item.indexes] if isinstance(item, Table) else []
+    """The storage ids of a table's indexes that have one of their own."""
+    if not isinstance(item, Table):
+        return []
+    return [index.storage_id for index in map(catalog.index, item.indexes) if index.storage_id != item.storage_id]
+
+
+def _own(catalog: Catalog, item: Stored, found: Mapping[int, int]) -> int | None:
+    """A relation's own size: 0 of an index that is the order in which the rows lie."""
+    own = found.get(item.storage_id)
+    if own is not None and isinstance(item, Index) and catalog.table(item.table).storage_id == item.storage_id:
+        return 0
+    return own
 
 
 def _virtual() -> list[int]:

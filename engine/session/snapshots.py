@@ -136,7 +136,7 @@ class ExportedSnapshots:
         """SET TRANSACTION SNAPSHOT. Raises 25001, 0A000, 22023."""
         transaction = session.transaction
         assert transaction is not None
-        if transaction.has_writes or transaction.has_snapshot:
+        if transaction.queried or transaction.savepoints:
             raise SqlError("25001", "SET TRANSACTION SNAPSHOT must be called before any query")
         if transaction.isolation == READ_COMMITTED:
             message = "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ"

@@ -17,7 +17,6 @@ killed), and with the process: the kernel keeps no file that has no name.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import secrets
 import tempfile
@@ -25,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, file_error
 from catalog.memory import Holding
 from catalog.schema import Column, Table
 from engine.bulk.copy_arrow import ArrowParser
@@ -143,8 +142,7 @@ def _take(parser: ArrowParser, file: IO[bytes], data: bytes) -> int:
     try:
         file.write(data)
     except OSError as error:
-        code = "53100" if error.errno == errno.ENOSPC else "58030"
-        raise SqlError(code, f"a staged part could not be written: {error.strerror}") from error
+        raise file_error(error, "a staged part could not be written") from error
     return piece.rows.count
 
 

@@ -7,24 +7,27 @@ those are kept as one `PlanKey`: when a setting changes, the session moves to th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.encodings import encoding_named
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
 from catalog.memory import UNLIMITED, Account
-from catalog.privileges import may, may_columns
+from catalog.privileges import is_member, may, may_columns, may_set
 from catalog.schema import Catalog, Database, Role, Schema, Table, View
 from catalog.schema import Sequence as SequenceObject
 from engine.execute.context import ExecContext
 from engine.node import Node, PlanCache
-from engine.session import privileges
 from engine.session.positioned import current_row
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import (
+    DEFINITIONS,
     IDENTITIES,
+    MEMORY_LIMITS,
     PlanKey,
     Settings,
     byte_count,
@@ -33,11 +36,13 @@ from engine.session.settings import (
     not_permitted,
 )
 from engine.session.waiting import Work
-from engine.sql import tree
+from engine.sql import privileges, tree
 from engine.sql.analyze import Environment
+from engine.sql.analyze.environment import usable_path
 from engine.sql.lift import lift
 from engine.statistics.statements import threshold
 from engine.txn.interface import READ_COMMITTED
+from engine.txn.locks import ROW_EXCLUSIVE
 from engine.txn.transaction import Savepoint, Transaction
 
 if TYPE_CHECKING:
@@ -45,6 +50,11 @@ if TYPE_CHECKING:
     from engine.session.advisory import AdvisoryLocks
     from engine.session.large_objects import LargeObjects
     from engine.session.notifications import SessionNotifications
+
+
+def _nothing() -> None:
+    pass
+
 
 # What a client does not hear, by client_min_messages; with one of the levels from debug1 to debug5 it hears all.
 UNHEARD = {
@@ -90,12 +100,15 @@ class SessionState:
         self.node = node
         self.past_reader: object = None  # what the last statement with AS OF was run by (engine/session/past.py)
         self.memory = Account(node.memory)
+        self.today: Node | None = None  # the present node, in a session that reads the past for another one
         self.present = node  # the same, unless the session reads the past (engine/session/past.py)
         self.role = role
         self.database_oid = database_oid
         self.database_name = database
         self.session_user_name = role.name
         self.user_name = role.name
+        self._acting: Role | None = None
+        self._custom_bytes = 0  # of settings that the session has made up, as its memory counts them
         self.settings = Settings({})
         self.settings.force("is_superuser", "on" if role.superuser else "off")
         self.settings.force("session_authorization", role.name)
@@ -120,6 +133,7 @@ class SessionState:
         self.work: dict[str, Work] = {}  # what functions wait for, by their names
         self.copying: CopyProgress | None = None  # while a COPY runs
         self.temporary_schema: int | None = None
+        self._environment: tuple[tuple[PlanKey, int | None], Environment] | None = None  # the last, and of what
         self.task: asyncio.Task[None] | None = None
         self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
         self.cancel_error: SqlError | None = None
@@ -153,20 +167,28 @@ class SessionState:
         warning."""
         catalog = self.node.shared_catalog
         database, role = catalog.get(self.database_oid), catalog.get(self.role.oid)
+        if isinstance(database, Database):
+            self.settings.force("lc_collate", database.collate)
+            self.settings.force("lc_ctype", database.ctype)
         for name, value in self.node.default_settings.items():
             self.settings.set(name, value)
         for item in (database, role):
             for name, value in item.settings if isinstance(item, Database | Role) else ():
+                if name.lower() in IDENTITIES:
+                    continue
                 try:
                     self._check_encoding(name, value)
                     self.settings.set(name, value)
                 except SqlError as error:
                     self.warn(error.sqlstate, error.message)
+        self.given_limits = {name: self.settings.get(name) for name in MEMORY_LIMITS}
         for name, value in parameters.items():
             if name.lower() in IDENTITIES:
                 not_supported(f"{name.lower()} in the startup packet")
-            if is_for_superusers(name) and not self.role.superuser:
-                raise not_permitted(name)
+            if not may_set(self.committed_catalog, self.role, name):
+                if is_for_superusers(name):
+                    raise not_permitted(name)
+                self._check_limit(name, value)
             self._check_encoding(name, value)
             self.settings.set(name, value)
         self.settings.become_defaults()
@@ -182,6 +204,8 @@ class SessionState:
         role = settings.get("role")
         self.session_user_name = settings.get("session_authorization")
         self.user_name = role if role != "none" else self.session_user_name
+        if self._acting is not None:
+            self.user_name = self._acting.name
         path = settings.search_path(self.user_name)
         self.search_path = path
         self.cache: PlanCache = self.node.plans(
@@ -209,6 +233,9 @@ class SessionState:
         self.may_time_out = any(self.idle_timeouts.values())
         self.query_memory = byte_count(settings.get("query_memory_limit")) or UNLIMITED
         self.memory.wanted = byte_count(settings.get("connection_memory_limit"))
+        if settings.custom_bytes != self._custom_bytes:
+            self.memory.owe(settings.custom_bytes - self._custom_bytes)
+            self._custom_bytes = settings.custom_bytes
         self._limit_memory()
         isolation = settings.get("default_transaction_isolation")
         self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
@@ -222,6 +249,22 @@ class SessionState:
             context.memory_limit = self.query_memory
             context.account = self.memory
             context.timeout = self.statement_timeout / 1000
+
+    def plan_anew(self) -> None:
+        """The plans that it has found so far are not used any more: its node has forgotten them."""
+        self.cache = self.node.plans(self.key)
+        self._find = self.cache.plans
+
+    def fall_apart(self) -> None:
+        """The session is over, and nothing of it refers to it any more: what it holds (rows, portals, prepared
+        statements) goes now. The cyclic collector comes by too seldom to leave that to it."""
+        self.settings.on_change = _nothing
+        self.advisory_held = self.notifying = self.large_objects_held = None
+        self.past_reader = self.task = None
+        self.prepared.clear()
+        self.portals.clear()
+        self.work.clear()
+        del self._context
 
     def _watch_transaction(self) -> None:
         """transaction_timeout is another one, or a transaction has begun under it."""
@@ -287,11 +330,31 @@ class SessionState:
         return transaction.catalog
 
     @property
+    def catalog_today(self) -> Catalog | None:
+        """Where the session reads the past: the catalog of now, without whose rights nobody reads it."""
+        now = self.today or self.present
+        return None if now is self.node else now.catalogs.get(self.database_oid)
+
+    @property
+    def usable_path(self) -> tuple[str, ...]:
+        return usable_path(self.catalog, self.search_path, self.user_name, self.catalog_today)
+
+    @property
     def environment(self) -> Environment:
-        path = self.search_path
+        """One for all statements that are analysed under the same catalogs and settings: who may look into which schema
+        of the path is asked once."""
+        catalog, today = self.catalog, self.catalog_today
+        of = (self.key, self.temporary_schema)
+        known = self._environment
+        if known is not None and known[0] == of and known[1].catalog is catalog and known[1].today is today:
+            known[1].make_current()
+            return known[1]
+        path = self.usable_path
         if self.temporary_schema is not None:
             path = (self.temporary_schema_name, *path)
-        return Environment(self.catalog, path, self.user_name, self.database_name, self.key.format)
+        made = Environment(catalog, path, self.user_name, self.database_name, self.key.format, asks=True, today=today)
+        self._environment = (of, made)
+        return made
 
     @property
     def temporary_schema_name(self) -> str:
@@ -323,6 +386,8 @@ class SessionState:
 
     def set_identity(self, name: str, wanted: str | None, local: bool = False) -> None:
         """SET ROLE and SET SESSION AUTHORIZATION; None goes back to the session's own. Raises 22023, 42501."""
+        if self._acting is not None:
+            raise SqlError("42501", f'cannot set parameter "{name}" within security-definer function')
         in_transaction = self.in_block or self.transaction is not None
         catalog = self.catalog
         owner = self.role.name if name == "session_authorization" else self.session_user_name
@@ -333,7 +398,7 @@ class SessionState:
         if user != owner and not (isinstance(base, Role) and base.superuser):
             if name == "session_authorization":
                 raise SqlError("42501", "permission denied to set session authorization")
-            if not isinstance(base, Role) or not _is_member(catalog, base, found.oid):
+            if not isinstance(base, Role) or not is_member(catalog, base, found.oid):
                 raise SqlError("42501", f'permission denied to set role "{user}"')
         settings = self.settings
         if name == "session_authorization":
@@ -343,27 +408,49 @@ class SessionState:
         settings.force("is_superuser", "on" if found.superuser else "off")
 
     def check_privileges(self, analyzed: tree.Analyzed) -> None:
-        """42501 unless the user may do what the statement does (engine/session/privileges.py)."""
-        user = self.user
-        if user is None or not user.superuser:
-            privileges.check(self.catalog, self._known_user(), analyzed.statement)
+        """42501 unless the user may do what the statement does (engine/sql/privileges.py)."""
+        catalog, today, user = self.catalog, self.catalog_today, self._known_user()
+        views = any([isinstance(catalog.get(oid), View) for oid in analyzed.relations])
+        if views or not user.superuser:
+            privileges.check(catalog, user, analyzed.statement)
+        if today is not None:
+            user = privileges.role_of(today, self.user_name)
+            if views or not user.superuser:
+                privileges.check(today, user, analyzed.statement)
 
     @property
     def user(self) -> Role | None:
-        """The current user; None if somebody has dropped the role meanwhile."""
-        catalog = self.catalog
+        """The current user; None if somebody has dropped the role meanwhile. In the past a superuser is who was one
+        then and is one now."""
+        catalog, today = self.catalog, self.catalog_today
         found = catalog.get(catalog.roles.get(self.user_name, 0))
-        return found if isinstance(found, Role) else None
+        if not isinstance(found, Role):
+            return None
+        if today is not None and found.superuser:
+            now = today.get(today.roles.get(self.user_name, 0))
+            if not (isinstance(now, Role) and now.superuser):
+                return replace(found, superuser=False)
+        return found
 
     def _known_user(self) -> Role:
-        user = self.user
-        if user is None:
-            raise SqlError("42704", f'role "{self.user_name}" does not exist')
-        return user
+        found = self.user
+        return privileges.role_of(self.catalog, self.user_name) if found is None else found
+
+    @contextlib.contextmanager
+    def acting_as(self, role: Role) -> Iterator[None]:
+        """What is planned and run meanwhile is so as another user: what its owner runs for somebody else."""
+        before, self._acting = self._acting, role
+        self._settings_changed()
+        try:
+            yield
+        finally:
+            self._acting = before
+            self._settings_changed()
 
     def require_superuser(self, function: str) -> None:
         """42501 unless the user is a superuser."""
-        if self.settings.get("is_superuser") != "on":
+        user = self.user  # who may have become one, or be one no more, since the session began
+        if user is None or not user.superuser:
             raise SqlError("42501", f"permission denied for function {function}")
 
     def check_letters(self, item: Table | View | SequenceObject, letters: str, columns: Sequence[int] = ()) -> None:
@@ -382,18 +469,31 @@ class SessionState:
 
     # ---- what functions ask of the session (SessionServices) --------------------------------------------------------
 
-    def setting(self, name: str) -> str:
-        return self.settings.get(name)
-
     def check_setting(self, name: str, value: str | None) -> None:
         """What a setting's own check cannot know. Raises 22023 for a `default_tablespace` that does not exist, 0A000
-        for an encoding that nodes of a cluster do not speak, 42501 for what is for superusers."""
-        if is_for_superusers(name) and not (self.user is not None and self.user.superuser):
-            raise not_permitted(name)
+        for an encoding that nodes of a cluster do not speak, 42501 for what is for superusers, and whom they let."""
+        if value is not None and name.lower() not in DEFINITIONS and len(value) > self.memory.left():
+            raise self.memory.refusal()
+        if not may_set(self.catalog, self.user, name):
+            if is_for_superusers(name):
+                raise not_permitted(name)
+            self._check_limit(name, value)
         self._check_encoding(name, value)
         if name.lower() == "default_tablespace" and value and value not in self.catalog.tablespaces:
             message = f'invalid value for parameter "{name}": "{value}"'
             raise SqlError("22023", message, detail=f'Tablespace "{value}" does not exist.')
+
+    def _check_limit(self, name: str, value: str | None) -> None:
+        """42501 for a limit of memory above what the session has been given by the server, its database or its role."""
+        key = name.lower()
+        if key in MEMORY_LIMITS and value is not None:
+            wanted, given = byte_count(DEFINITIONS[key].check(name, value)), byte_count(self.given_limits[key])
+            if key == "connection_memory_limit" and not given and wanted > self.memory.share:
+                hint = f"It is half of the server's memory here, {self.memory.share >> 10}kB: only superusers raise it."
+                raise SqlError("42501", f'permission denied to set parameter "{name}" to "{value}"', hint=hint)
+            if given and (not wanted or wanted > given):
+                hint = f"It is {self.given_limits[key]} here: only superusers raise it."
+                raise SqlError("42501", f'permission denied to set parameter "{name}" to "{value}"', hint=hint)
 
     def _check_encoding(self, name: str, value: str | None) -> None:
         if name.lower() == "client_encoding" and value and self.node.cluster_view is not None:
@@ -401,14 +501,8 @@ class SessionState:
             if found is not None and not found.is_utf8:
                 not_supported(f"client_encoding {found.name} in a cluster")
 
-    def set_setting(self, name: str, value: str, local: bool) -> None:
-        if name.lower() in IDENTITIES:
-            self.set_identity(name.lower(), value, local)
-        else:
-            self.check_setting(name, value)
-            self.settings.set(name, value, local=local, in_transaction=True)
-
     def next_value(self, sequence: int) -> int:
+        self._lock_sequence(sequence)
         item = self._sequence(sequence, "Uw")
         self._refuse_if_read_only(item, "nextval()")
         value = self.node.sequences.next_value(item)
@@ -436,7 +530,14 @@ class SessionState:
         """The key of the table's row under which a cursor is (engine/session/positioned.py)."""
         return current_row(self, cursor, table)
 
+    def _lock_sequence(self, oid: int) -> None:
+        """Nobody changes the definition of a sequence that the transaction has drawn from; who has changed it is
+        waited for. Raises LockWait."""
+        if self.transaction is not None:
+            self.transaction.lock_table(oid, ROW_EXCLUSIVE)
+
     def set_value(self, sequence: int, value: int, is_called: bool) -> None:
+        self._lock_sequence(sequence)
         item = self._sequence(sequence, "w")
         self._refuse_if_read_only(item, "setval()")
         self.node.sequences.set_value(item, value, is_called)
@@ -457,17 +558,3 @@ class SessionState:
         if isinstance(item, Table | Schema):
             raise SqlError("42809", f'"{item.name}" is not a sequence')
         raise SqlError("42P01", f"relation with OID {oid} does not exist")
-
-
-def _is_member(catalog: Catalog, role: Role, of: int) -> bool:
-    """Whether a role is another one or a member of it, directly or through others."""
-    waiting, seen = [role.oid], set[int]()
-    while waiting:
-        oid = waiting.pop()
-        item = catalog.get(oid)
-        if oid == of:
-            return True
-        if oid not in seen and isinstance(item, Role):
-            seen.add(oid)
-            waiting += item.member_of
-    return False

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.statement")
 
 _TRACE = re.compile(r"\b[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\b")
+_TRACED = 16_384  # characters at either end of a statement, where the comment with its trace stands
 _VALUE = re.compile(r'"[^"]*"|\'[^\']*\'')
 
 
@@ -119,6 +120,8 @@ def _who(session: Session) -> dict[str, object]:
 
 def _fields(session: Session) -> dict[str, object]:
     sent = session.shown.statement.whole if isinstance(session.shown, Prepared) else session.query_text
+    if len(sent) > 2 * _TRACED:
+        sent = f"{sent[:_TRACED]}\n{sent[-_TRACED:]}"
     found = _TRACE.search(sent) or _TRACE.search(session.settings.get("application_name"))
     if found is not None:
         return _who(session) | {"trace_id": found[1], "span_id": found[2]}

@@ -16,6 +16,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -24,14 +25,28 @@ from catalog import types
 from catalog.errors import SqlError
 from catalog.functions.sizes import may_see
 from catalog.functions.system_rows import timezone_names
-from catalog.schema import FIRST_USER_OID, Catalog, Database, Role, Table, Tablespace, View, VirtualTable
+from catalog.privileges import acts_as, roles_of
+from catalog.routines import function_in
+from catalog.schema import (
+    FIRST_USER_OID,
+    READ_ALL_STATS_OID,
+    Catalog,
+    Database,
+    Role,
+    Routine,
+    Table,
+    Tablespace,
+    View,
+    VirtualTable,
+)
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import content, lookups
 from catalog.system.content import Item, Part
 from catalog.types import oids
-from catalog.types.base import Array
+from catalog.types.base import Array, TypeRef
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
+from engine.index_checks import check_indexes
 from engine.replica import token
 from engine.session import sizes
 from engine.session.advisory import MODE_NAMES, LockName
@@ -40,15 +55,19 @@ from engine.session.cluster import cluster_rows
 from engine.session.errors import canceled
 from engine.session.history import History
 from engine.session.key_ranges import key_ranges
-from engine.session.settings import DEFINITIONS, milliseconds
+from engine.session.signals import check_signal
 from engine.session.snapshots import ExportedSnapshots
 from engine.session.staging import Stages
+from engine.session.system_settings import file_rows, rule_rows, setting_rows
 from engine.session.virtual_rows import RowCache
 from engine.session.waiting import result_of
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
 from engine.sql.analyze.literals import read_literal
+from engine.sql.analyze.references import Reference, references
+from engine.sql.analyze.routines import body_of
 from engine.sql.analyze.targets import column_name
+from engine.sql.analyze.updatable import updatable_events
 from engine.sql.analyze.views import stored_query
 from engine.sql.deparse import deparse_expression, deparse_query
 from engine.sql.normalize import hide_passwords
@@ -254,11 +273,13 @@ class SessionSurroundings:
         return analyze_expression(parse_expression(text), inside, table, None, "index expressions" if table else "")
 
     def _printed(self, text: str, table: Table | None, pretty: bool) -> str:
-        entries: tuple[tree.RangeEntry, ...] = ()
-        if table is not None:
-            columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
-            entries = (tree.RangeTable(table, table.name, columns),)
+        entries = () if table is None else self._entries(table)
         return deparse_expression(self._analysed(text, table), entries, self.catalog, self.path, pretty)
+
+    @staticmethod
+    def _entries(table: Table) -> tuple[tree.RangeEntry, ...]:
+        columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
+        return (tree.RangeTable(table, table.name, columns),)
 
     def is_call(self, text: str, table: Table) -> bool:
         """Whether an index definition shows the expression without parentheses of its own."""
@@ -300,6 +321,11 @@ class SessionSurroundings:
         found = result_of(self.session, "shoal_check", run, self.session.node.checks.request)
         return cast(bytes, found).hex()
 
+    def check_indexes(self, run: object) -> str:
+        """shoal_check_indexes(): what is found, as JSON. Raises LockWait until it is, 42501."""
+        self.session.require_superuser("shoal_check_indexes")
+        return cast(str, result_of(self.session, "shoal_check_indexes", run, partial(check_indexes, self.session)))
+
     @property
     def history(self) -> History:
         """What is known of backups, LSNs and times."""
@@ -324,13 +350,12 @@ class SessionSurroundings:
 
     def signal(self, process_id: int, terminate: bool) -> bool:
         """Cancels what a session runs, or ends the session. False, with a warning, if there is no such session.
-        Raises 42501 for a session of another role, unless by a superuser."""
+        Raises 42501."""
         target = self.session.node.sessions.get(process_id)
         if target is None:
             self.session.warn("01000", f"PID {process_id} is not a PostgreSQL backend process")
             return False
-        if target.user_name != self.session.user_name and not (self.user is not None and self.user.superuser):
-            raise SqlError("42501", "must be a member of the role whose query is being canceled")
+        check_signal(self.session, target, terminate)
         error = canceled()
         if terminate:
             error = SqlError("57P01", "terminating connection due to administrator command", severity="FATAL")
@@ -373,6 +398,35 @@ class SessionSurroundings:
     def tablespace_size(self, oid: int) -> int:
         return sizes.tablespace_size(self.session.node, oid)
 
+    def updatable(self, view: View) -> tuple[int, dict[int, int]]:
+        """What can be done to a view, in all and by column."""
+        return updatable_events(view, Environment(self.catalog, user_name=self.session.user_name))
+
+    def references(self, item: View | Table | Routine) -> Sequence[Reference]:
+        """What a view's query, or a body in SQL's own form, refers to."""
+        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
+        if not isinstance(item, Routine):
+            return references((stored_query(item, inside),))
+        return references(self._statements(item, inside))
+
+    def _statements(self, item: Routine, inside: Environment) -> Sequence[tree.Query]:
+        """The queries of a body in SQL's own form, as they were written: not yet of the type that is returned."""
+        function = function_in(self.catalog, item)
+        body = body_of(item, inside, function, item.signature, TypeRef(oids.VOID))
+        return [cast(tree.Query, statement.statement) for statement in body.statements]
+
+    def body(self, routine: Routine) -> Sequence[str]:
+        """The statements of a body in SQL's own form, as definitions show them to this session."""
+        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
+        queries = self._statements(routine, inside)
+        if routine.is_expression:
+            return [f"SELECT {deparse_expression(queries[0].output[0].expression, (), self.catalog, self.path)}"]
+        return [deparse_query(query, self.catalog, self.path) for query in queries]
+
+    def expression_references(self, text: str, table: Table) -> Sequence[Reference]:
+        """What an expression over a table refers to."""
+        return references((self._analysed(text, table),), self._entries(table))
+
     def view(self, view: View | Table, pretty: bool) -> str:
         """A view's query as this session sees it."""
         key = (self.catalog.database, self.catalog.version, self.path, view.oid, pretty)
@@ -402,37 +456,27 @@ class NodeStatus:
         self._node: Node = session.node
 
     def settings(self) -> list[dict[str, object]]:
-        current = self._session.settings
-        rows: list[dict[str, object]] = []
-        for name, value in current.items():
-            definition = DEFINITIONS.get(name.lower())
-            if definition is None:
-                rows.append({"name": name, "setting": value, "category": "Customized Options", "context": "user",
-                             "vartype": "string", "source": "session", "boot_val": "", "reset_val": "",
-                             "pending_restart": False})  # fmt: skip
-                continue
-            default = in_unit(definition.default, definition.unit)
-            shown = in_unit(value, definition.unit)
-            rows.append({
-                "name": name, "setting": shown, "unit": definition.unit, "category": "Shoal",
-                "short_desc": definition.description, "context": definition.context, "vartype": definition.kind,
-                "source": "default" if shown == default else "session", "boot_val": default, "reset_val": default,
-                "pending_restart": False,
-            })  # fmt: skip
-        return rows
+        return setting_rows(self._session)
+
+    def file_settings(self) -> list[dict[str, object]]:
+        return file_rows(self._session)
+
+    def host_rules(self) -> list[dict[str, object]]:
+        return rule_rows(self._session)
 
     def shown_settings(self) -> list[tuple[str, str]]:
         """(name, value) of every setting, as SHOW prints it."""
-        return self._session.settings.items()
+        return self._session.shown_settings()
 
     def activity(self) -> list[dict[str, object]]:
         """One row a session; the query texts of others are for superusers."""
         rows = []
         catalog = self._session.catalog
-        _, sees_all = self._user()
+        user, sees_all = self._user()
+        mine = set() if user is None else roles_of(catalog, user)
         for session in self._node.sessions.values():
             transaction = session.transaction
-            visible = sees_all or session.user_name == self._session.user_name
+            visible = sees_all or catalog.roles.get(session.user_name) in mine
             row: dict[str, object] = {
                 "datid": session.database_oid, "datname": session.database_name, "pid": session.process_id,
                 "usesysid": catalog.roles.get(session.user_name), "usename": session.user_name,
@@ -630,7 +674,7 @@ class NodeStatus:
         catalog = self._session.catalog
         user = catalog.get(catalog.roles.get(self._session.user_name, 0))
         found = user if isinstance(user, Role) else None
-        return found, found is not None and found.superuser
+        return found, acts_as(catalog, found, READ_ALL_STATS_OID)
 
     def cluster(self, view: str) -> list[dict[str, object]]:
         return cluster_rows(self._session, view)
@@ -700,14 +744,3 @@ def state_of(session: Session) -> str:
     if session.status == "E":
         return "idle in transaction (aborted)"
     return "idle in transaction" if session.in_block else "idle"
-
-
-def in_unit(value: str, unit: str | None) -> str:
-    """A setting's value in its unit, as pg_settings shows it: '4MB' is 4096 (kB), '1min' 60000 (ms)."""
-    if unit == "ms":
-        return str(milliseconds(value))
-    found = re.fullmatch(r"(\d+)(kB|MB|GB|TB)", value)
-    if found is None or unit is None:
-        return value
-    size = int(unit[:-2] or 1) * _BYTES["kB"] if unit.endswith("kB") else 1
-    return str(int(found[1]) * _BYTES[found[2]] // size)

@@ -12,20 +12,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from functools import partial, wraps
 from time import perf_counter
 from typing import Concatenate, ParamSpec, TypeVar
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, forget_frames
+from catalog.schema import Table
 from engine.columnar.ahead import announce
+from engine.execute.shown import ShownKey, ShownRow
 from engine.node import resolve
 from engine.session import two_phase
 from engine.session.advisory import AdvisoryLocks
 from engine.session.errors import aborted, canceled, transaction_error
 from engine.session.large_objects import LargeObjects
 from engine.session.prepared import Portal, Prepared
+from engine.session.settings import DEFINITIONS, IDENTITIES, OF_TRANSACTION, SERVER_DEFINITIONS
 from engine.session.state import SessionState
+from engine.session.system_settings import examined, server_settings
 from engine.sql import ast
+from engine.sql.analyze import analyze
+from engine.sql.parser import parse
+from engine.sql.privileges import given_columns
 from engine.storage.moments import Lsn
 from engine.txn.commit import Acknowledge, Lost
 from engine.txn.interface import READ_COMMITTED, LockWait
@@ -214,9 +222,41 @@ class TransactionalSession(SessionState):
             self._abort()
             raise
 
-    @complete
+    def _narrow(self, error: SqlError) -> None:
+        """Shows of a row what the user may read, or has written himself."""
+        user, detail = self.user, error.detail
+        if not isinstance(detail, ShownKey | ShownRow) or (user is not None and user.superuser):
+            return
+        error.detail = None
+        if user is not None:
+            with suppress(SqlError):  # of a statement whose tables have changed meanwhile
+                error.detail = detail.narrowed(self.catalog, user, self._given)
+
+    def _given(self, table: Table) -> frozenset[int]:
+        """The columns of a table that the statement that runs gives values."""
+        prepared = self.shown
+        if isinstance(prepared, bytes):  # of one statement that had a plan for its text
+            analyzed = analyze(parse(prepared.decode())[0].tree, self.environment)
+            return given_columns(analyzed.statement, table)
+        if not isinstance(prepared, Prepared):
+            return frozenset()
+        if prepared.analyzed is not None:
+            return given_columns(prepared.analyzed.statement, table)
+        copy = prepared.statement.tree
+        if not isinstance(copy, ast.CopyStmt) or not copy.is_from:
+            return frozenset()
+        return frozenset(item.number for item in table.columns if not copy.columns or item.name in copy.columns)
+
     def fail(self, error: SqlError) -> None:
         """An error ended the statement: the transaction is over, or failed back to its last savepoint."""
+        forget_frames(error)
+        try:
+            self._narrow(error)
+        finally:
+            self._undo(error)
+
+    @complete
+    def _undo(self, error: SqlError) -> None:
         self.waited = 0.0
         transaction = self.transaction
         if transaction is None:
@@ -373,7 +413,7 @@ class TransactionalSession(SessionState):
         if not read_only and transaction.read_only:
             if transaction.savepoints:
                 raise SqlError("25001", "cannot set transaction read-write mode inside a read-only transaction")
-            if transaction.has_snapshot or transaction.table_locks:
+            if transaction.queried:
                 raise SqlError("25001", "transaction read-write mode must be set before any query")
         known = {id(point): (point, was) for point, was in self.modes_before}
         self.modes_before = [known.get(id(item), (item, transaction.read_only)) for item in transaction.savepoints]
@@ -381,13 +421,70 @@ class TransactionalSession(SessionState):
 
     def set_deferrable(self, transaction: Transaction, deferrable: bool) -> None:
         """DEFERRABLE: kept and shown. Nothing waits for a safe snapshot: a SERIALIZABLE READ ONLY transaction is
-        watched as any other, and may fail as any other (40001)."""
+        watched as any other, and may fail as any other (40001). Raises 25001 after the first query, or in a
+        savepoint."""
+        if transaction.savepoints:
+            raise SqlError("25001", "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction")
+        if transaction.queried:
+            raise SqlError("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query")
         self.deferrable = transaction, deferrable
 
+    def setting(self, name: str) -> str:
+        """What SHOW and current_setting give: the transaction's own values where it has some. Raises 42704."""
+        key = name.lower()
+        if key not in OF_TRANSACTION:
+            return examined(self, key) if key in SERVER_DEFINITIONS else self.settings.get(name)
+        transaction = self.transaction if self.in_block else None
+        if key == "transaction_isolation":
+            default = self.settings.get("default_transaction_isolation")
+            if transaction is None:
+                return default
+            asked = self.asked_isolation[1] if self.asked_isolation[0] is transaction else default
+            return asked if asked == "read uncommitted" else transaction.isolation
+        if key == "transaction_deferrable":
+            if transaction is not None and self.deferrable[0] is transaction:
+                return "on" if self.deferrable[1] else "off"
+            return self.settings.get("default_transaction_deferrable")
+        read_only = self.default_read_only if transaction is None else transaction.read_only
+        return "on" if read_only else "off"
+
+    def set_setting(self, name: str, value: str, local: bool) -> None:
+        """set_config(). Raises what SET raises."""
+        if name.lower() in IDENTITIES:
+            self.set_identity(name.lower(), value, local)
+        else:
+            self.set_mode(name, value)
+            self.check_setting(name, value)
+            self.settings.set(name, value, local=local, in_transaction=True)
+
+    def set_mode(self, name: str, value: str) -> None:
+        """SET transaction_read_only and its like do what SET TRANSACTION does; other settings are none of its business.
+        Raises 25001, 22023."""
+        key, transaction = name.lower(), self.transaction
+        if key not in OF_TRANSACTION or transaction is None:
+            return
+        wanted = DEFINITIONS[key].check(name, value)
+        if key == "transaction_isolation":
+            self.set_isolation(transaction, wanted)
+        elif key == "transaction_read_only":
+            self.set_read_only(transaction, wanted == "on")
+        else:
+            self.set_deferrable(transaction, wanted == "on")
+
+    def shown_settings(self) -> list[tuple[str, str]]:
+        """(name, value) of every setting, as SHOW prints it."""
+        found = [
+            (name, self.setting(name) if name in OF_TRANSACTION else value) for name, value in self.settings.items()
+        ]
+        return sorted(found + server_settings(self), key=lambda item: item[0].lower())
+
     def set_isolation(self, transaction: Transaction, isolation: str) -> None:
-        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 after the first query."""
-        if transaction.has_writes or transaction.has_snapshot:
-            raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
+        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 for another one after the first query, or in a savepoint."""
+        if isolation != self.setting("transaction_isolation"):
+            if transaction.queried:
+                raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
+            if transaction.savepoints:
+                raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
         self.asked_isolation = transaction, isolation
         if self.node is self.present:  # one that reads the past reads one moment in any case
             transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
@@ -503,6 +600,13 @@ class TransactionalSession(SessionState):
                 timer.cancel()
         if ticket.error is not None:
             raise ticket.error
+        if wait.then is not None:
+            try:
+                wait.then()
+            except SqlError:
+                if self.transaction is not None:
+                    await self.met_durable(self.transaction)
+                raise
         if isinstance(ticket, Ticket) and ticket.space is self.node.table_locks:
             await self.durable(self.node.store.sequenced_lsn)  # what held the lock is to be seen
         self.waited += perf_counter() - began

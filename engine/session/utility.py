@@ -11,26 +11,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Database, Domain, Table, View
-from catalog.system.shared import acts_as
+from catalog.privileges import acts_as
+from catalog.schema import CHECKPOINT_OID, Domain
 from catalog.types import format_type
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
-from engine.execute.expressions import compile_expression
+from engine.execute.expressions import compile_value
 from engine.session import past, planning, routines
 from engine.session.collect import Collector, reformatted
+from engine.session.locking import lock
 from engine.session.notifications import UNLISTEN_ALL
 from engine.session.positioned import Positions, check_options, scrolls, separated
 from engine.session.prepared import Portal, Prepared
 from engine.session.reindex import reindex
-from engine.session.settings import DEFINITIONS, IDENTITIES
+from engine.session.settings import IDENTITIES, description_of, in_list
+from engine.session.system_settings import alter_system
+from engine.session.vacuum import vacuum
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type, runnable_expression
 from engine.sql.analyze.domains import has_conditions
-from engine.sql.parser import parse
 from engine.sql.tree import Expr, Query
 from engine.txn.interface import LockWait
-from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE, TABLE_MODES
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -49,6 +50,13 @@ DDL = (
     ast.CompositeTypeStmt, ast.AlterCompositeStmt, ast.ExtensionStmt, ast.ChangeStreamStmt,
     ast.CollationStmt, ast.CreateFunctionStmt, ast.DropFunctionStmt, ast.AlterFunctionStmt, ast.DropFromTableStmt,
 )  # fmt: skip
+
+_WITHOUT_SNAPSHOT = (
+    ast.TransactionStmt, ast.SetStmt, ast.ShowStmt, ast.LockStmt, ast.SetConstraintsStmt, ast.CheckPointStmt,
+    ast.FetchStmt, ast.ClosePortalStmt, ast.DeallocateStmt, ast.DiscardStmt, ast.NotifyStmt, ast.ExecuteStmt,
+)  # fmt: skip
+"""What PostgreSQL gives no snapshot (PlannedStmtRequiresSnapshot of pquery.c): the modes of a transaction may still be
+set after it. EXECUTE has the one of its statement, and DEALLOCATE, CLOSE and DISCARD use none."""
 
 
 def fields(session: Session, statement: ast.Node) -> tuple[Field, ...] | None:
@@ -78,6 +86,8 @@ async def execute(session: Session, portal: Portal, limit: int, sink: Sink) -> N
         portal.done = True
         sink.complete(tag)
         return
+    if session.transaction is not None and not isinstance(tree, _WITHOUT_SNAPSHOT):
+        session.transaction.queried = True
     handler = _HANDLERS.get(type(tree))
     if handler is None:
         not_supported(tree.what if isinstance(tree, ast.DoStmt) else type(tree).__name__)
@@ -177,24 +187,14 @@ async def _set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sink) 
         wanted = tree.values[0] if tree.values and tree.values[0].lower() != "default" else None
         session.set_identity(name.lower(), wanted, tree.local)
     else:
-        if name.lower() == "transaction_isolation" and tree.values and session.transaction is not None:
-            session.set_isolation(session.transaction, tree.values[0])
+        if tree.values:
+            session.set_mode(name, tree.values[0])
         if tree.local and not session.in_block:
             session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
-        value = _joined(name, tree.values) if tree.values else None
+        value = in_list(name, tree.values) if tree.values else None
         session.check_setting(name, value)
         session.settings.set(name, value, local=tree.local, in_transaction=in_transaction)
     sink.complete(tag)
-
-
-def _joined(name: str, values: tuple[str, ...]) -> str:
-    if name.lower() not in ("search_path", "temp_tablespaces"):
-        return ", ".join(values)
-    return ", ".join(value if _plain_name(value) else '"' + value.replace('"', '""') + '"' for value in values)
-
-
-def _plain_name(value: str) -> bool:
-    return value.isidentifier() and value == value.lower()
 
 
 def _set_modes(session: Session, tree: ast.SetStmt) -> None:
@@ -222,34 +222,11 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
 
 async def _show(session: Session, tree: ast.ShowStmt, portal: Portal, sink: Sink) -> None:
     if tree.name == "all":
-        rows = [
-            text_row((name, value, DEFINITIONS[name.lower()].description if name.lower() in DEFINITIONS else ""))
-            for name, value in session.settings.items()
-        ]
+        rows = [text_row((name, value, description_of(name))) for name, value in session.shown_settings()]
         await sink.rows(b"".join(rows))
     else:
-        await sink.rows(text_row((shown_setting(session, _setting_name(tree.name)),)))
+        await sink.rows(text_row((session.setting(_setting_name(tree.name)),)))
     sink.complete("SHOW")
-
-
-def shown_setting(session: Session, name: str) -> str:
-    """What SHOW and current_setting give; the transaction's own values where it has some."""
-    key = name.lower()
-    transaction = session.transaction
-    if key == "transaction_isolation":
-        default = session.settings.get("default_transaction_isolation")
-        if transaction is None or not session.in_block:
-            return default
-        asked = session.asked_isolation[1] if session.asked_isolation[0] is transaction else default
-        return asked if asked == "read uncommitted" else transaction.isolation
-    if key == "transaction_deferrable":
-        if transaction is not None and session.in_block and session.deferrable[0] is transaction:
-            return "on" if session.deferrable[1] else "off"
-        return session.settings.get("default_transaction_deferrable")
-    if key == "transaction_read_only":
-        own = transaction is not None and session.in_block and transaction.read_only
-        return "on" if own or (not session.in_block and session.default_read_only) else "off"
-    return session.settings.get(name)
 
 
 async def _prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, sink: Sink) -> None:
@@ -288,7 +265,7 @@ async def arguments(session: Session, tree: ast.ExecuteStmt, prepared: Prepared)
     context = session.context()
     values = []
     for number, (node, oid) in enumerate(zip(tree.arguments, prepared.parameter_types, strict=True), 1):
-        compute = compile_expression(_argument(session, node, oid, number), context.format)
+        compute = compile_value(_argument(session, node, oid, number), context.format)
         while True:
             try:
                 values.append(compute(context, ()))
@@ -348,6 +325,7 @@ async def _declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal
     prepared.tally = session.node.statements.nested
     assert prepared.analyzed is not None and isinstance(prepared.analyzed.statement, Query)
     check_options(tree.options, prepared.analyzed.statement)
+    planning.fail_first(session, prepared, portal.parameters)  # not with the first row that is fetched
     code = 1 if "binary" in tree.options else 0
     cursor = Portal(prepared, portal.parameters, (code,) * len(prepared.fields or ()), name)
     cursor.holdable = "hold" in tree.options
@@ -492,64 +470,6 @@ async def _refresh(session: Session, tree: ast.RefreshMatViewStmt, portal: Porta
     sink.complete(await matviews.refresh(session, tree))
 
 
-_LOCK_LETTERS = {"access share": "rawdD", "row exclusive": "awdD"}
-
-
-async def _lock(session: Session, tree: ast.LockStmt, portal: Portal, sink: Sink) -> None:
-    transaction = session.transaction
-    if transaction is None or not session.in_block:
-        raise SqlError("25P01", "LOCK TABLE can only be used in transaction blocks")
-    for relation in tree.relations:
-        found = session.environment.find_relation(relation.schema, relation.name)
-        if found is None:
-            raise SqlError("42P01", f'relation "{relation.name}" does not exist')
-        if isinstance(found, (Table, View)):
-            session.check_letters(found, _LOCK_LETTERS.get(tree.mode, "wdD"))
-        wait = "nowait" if tree.nowait else "block"
-        await session.lock_table(transaction, found.oid, TABLE_MODES[tree.mode], wait)
-    sink.complete("LOCK TABLE")
-
-
-async def _vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: Sink) -> None:
-    """Rows are versioned in memory and the tables hold one version each: there is nothing to vacuum or analyse. Names,
-    owners and locks are as in PostgreSQL, and VACUUM refuses a transaction block."""
-    if tree.is_vacuum and (session.in_block or len(parse(portal.prepared.statement.whole, session.key.conforming)) > 1):
-        raise SqlError("25001", "VACUUM cannot run inside a transaction block")
-    options = {name.lower(): value.lower() for name, value in tree.options}
-    full = options.get("full", "off") not in _SWITCHED_OFF
-    wait = "nowait" if options.get("skip_locked", "off") not in _SWITCHED_OFF else "block"
-    for relation in tree.relations:
-        found = session.environment.find_relation(relation.schema, relation.name)
-        if found is None:
-            raise SqlError("42P01", f'relation "{relation.name}" does not exist')
-        if isinstance(found, Table):
-            await _vacuum_table(
-                session, found, tree.is_vacuum, ACCESS_EXCLUSIVE if full else SHARE_UPDATE_EXCLUSIVE, wait
-            )
-    sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
-
-
-_SWITCHED_OFF = ("off", "false", "0")
-
-
-async def _vacuum_table(session: Session, table: Table, is_vacuum: bool, mode: int, wait: str) -> None:
-    """Takes the lock, or says why the table is skipped."""
-    verb = "vacuum" if is_vacuum else "analyze"
-    database = session.catalog.get(session.database_oid)
-    owners = [table.owner, *([database.owner] if isinstance(database, Database) else [])]
-    if not any(acts_as(session.catalog, session.user, owner) for owner in owners):
-        message = f'skipping "{table.name}" --- only table or database owner can {verb} it'
-        session.warn("01000", message)
-        return
-    transaction = session.transaction or session.begin_implicit()
-    try:
-        await session.lock_table(transaction, table.oid, mode, wait)
-    except SqlError as error:
-        if wait != "nowait" or error.sqlstate != "55P03":
-            raise
-        session.warn("55P03", f'skipping {verb} of "{table.name}" --- lock not available')
-
-
 async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink: Sink) -> None:
     if tree.target == "all":
         if session.in_block:
@@ -576,7 +496,7 @@ async def _discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink
 
 
 async def _checkpoint(session: Session, tree: ast.CheckPointStmt, portal: Portal, sink: Sink) -> None:
-    if session.settings.get("is_superuser") != "on":
+    if not acts_as(session.catalog, session.user, CHECKPOINT_OID):
         raise SqlError("42501", "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT")
     await session.node.flush()
     sink.complete("CHECKPOINT")
@@ -608,6 +528,7 @@ Handler = Callable[["Session", Any, Portal, "Sink"], Awaitable[None]]
 _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.TransactionStmt: _transaction,
     ast.SetStmt: _set,
+    ast.AlterSystemStmt: alter_system,
     ast.ShowStmt: _show,
     ast.PrepareStmt: _prepare,
     ast.ExecuteStmt: _execute,
@@ -621,8 +542,8 @@ _HANDLERS: dict[type[ast.Node], Handler] = {
     ast.ClosePortalStmt: _close,
     ast.ExplainStmt: _explain,
     ast.CopyStmt: _copy,
-    ast.LockStmt: _lock,
-    ast.VacuumStmt: _vacuum,
+    ast.LockStmt: lock,
+    ast.VacuumStmt: vacuum,
     ast.DiscardStmt: _discard,
     ast.CheckPointStmt: _checkpoint,
     ast.CreateTableAsStmt: _create_table_as,

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
+from catalog.errors import SqlError, told
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ def wait_for_met(session: TransactionalSession, transaction: Transaction) -> Non
 
 
 def _as_error(error: BaseException | None) -> Exception | None:
-    if error is None or isinstance(error, SqlError):
-        return error
-    return SqlError("XX000", f"internal error: {type(error).__name__}: {error}")
+    return None if error is None else told(error)
 
 
 def result_of(session: SessionState, name: str, run: object, begin: Callable[[], Awaitable[object]]) -> object:

@@ -49,6 +49,10 @@ class Folding:
             return []
         return list(self._parts(arguments))
 
+    def is_never_null(self, node: tree.Expr) -> bool:
+        """Whether it is constant, and no NULL."""
+        return self._look(node) == (True, False)
+
     def _parts(self, arguments: Sequence[tree.Expr]) -> Iterator[tuple[tree.Expr, bool]]:
         for argument in arguments:
             constant, nullable = self._look(argument)

@@ -24,10 +24,11 @@ _MAX_STATEMENT_BYTES: Final = 8192
 _MAX_VERDICTS: Final = 20_000
 _PLACEHOLDERS: Final = [b"$%d" % number for number in range(1, _MAX_LITERALS + 1)]
 
-# It begins with a set of characters, which the engine of re looks for fast; then it looks back at what it found.
+# It begins with a set of characters, which the engine of re looks for fast; then it looks back at what it found. No
+# string begins behind a quote.
 _SPLIT: Final = re.compile(
     rb"""(["'.0-9](?:
-      (?<=')[^']*+(?:''[^']*+)*+'(?![\w\x80-\xff'"])
+      (?<=')(?<!'')[^']*+(?:''[^']*+)*+'(?![\w\x80-\xff'"])
     | (?<=")[^"]*+(?:""[^"]*+)*+"
     | (?<![\w\x80-\xff.$][0-9.])(?<![0-9.][eE][+-][0-9.])(?:(?<=[0-9])[0-9]*+(?:\.[0-9]*+)?+|(?<=\.)[0-9]++)
       (?:[eE][+-]?[0-9]++)?+(?![\w\x80-\xff.'"])
@@ -56,7 +57,7 @@ _INTERVAL: Final = re.compile(rb"\b(interval)\s+'[^']*+(?:''[^']*+)*+'", re.IGNO
 _MOMENT: Final = re.compile(rb"\bas\s+of\s+timestamp\s+\Z", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(rb"\$(\d+)")
 _STATEMENT: Final = re.compile(rb"\s*(?:select|insert|update|delete)\b", re.IGNORECASE)
-_LAST_WORD: Final = re.compile(rb"([\w\x80-\xff]+)\s*\Z")
+_LAST_WORD: Final = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]++)\s*+\Z")
 # Words after which a string is a value, and no type's name or part of other syntax is.
 _BEFORE_VALUES: Final = frozenset(
     (b"select", b"values", b"like", b"ilike", b"in", b"and", b"or", b"not", b"then", b"when", b"else", b"case")

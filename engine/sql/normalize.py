@@ -29,7 +29,7 @@ _SECRET: Final = "'********'"
 _QUERIES: Final = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _WORDS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_$?")  # what a space has to part, in lower case
 # In lower case: space that parts no two words, and what between words is more than one space.
-_LOOSE: Final = re.compile(r"(?<![a-z0-9_$?\s])\s++|\s++(?![a-z0-9_$?])")
+_LOOSE: Final = re.compile(r"(?<![a-z0-9_$?\s])\s++|(?<!\s)\s++(?![a-z0-9_$?])")
 _WIDE: Final = re.compile(r"\s{2,}|[^\S ]")
 # A constant that can be told without its surroundings: a number with its sign, a string that nothing continues, a word.
 _EVIDENT: Final = re.compile(

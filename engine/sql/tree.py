@@ -662,6 +662,18 @@ class OnConflict:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewUse:
+    """A view on the way to the table that a change is for: the numbers of its columns that are read, inserted into and
+    updated, and those that its query names of what is under it."""
+
+    oid: int
+    read: tuple[int, ...]
+    inserted: tuple[int, ...]
+    updated: tuple[int, ...]
+    referred: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """rows: one expression per *table column* (in table.columns order, defaults filled in, casts applied) per row, for
     VALUES without sub-queries; else `source` gives the columns listed in `source_columns`, and `defaults` the rest.
@@ -683,7 +695,7 @@ class Insert:
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
     columns: tuple[int, ...] = ()
-    views: tuple[int, ...] = ()
+    views: tuple[ViewUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -704,7 +716,7 @@ class Update:
     checks: tuple[tuple[str, Expr], ...] = ()
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
-    views: tuple[int, ...] = ()
+    views: tuple[ViewUse, ...] = ()
     members: tuple[Table, ...] = ()
     root: Table | None = None
     named: Table | None = None
@@ -720,19 +732,21 @@ class Delete:
     where: Expr | None = None
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
-    views: tuple[int, ...] = ()
+    views: tuple[ViewUse, ...] = ()
     members: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MergeAction:
     """One WHEN clause. action: update | delete | insert | nothing. `assignments`: what UPDATE sets; of INSERT every
-    column of the table that is not generated. Expressions see the target's row (range entry 0) only if `matched`."""
+    column of the table that is not generated. `columns`: those (attnums) that INSERT names, or gives. Expressions see
+    the target's row (range entry 0) only if `matched`."""
 
     matched: bool
     action: str
     condition: Expr | None = None
     assignments: tuple[Assignment, ...] = ()
+    columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -749,6 +763,11 @@ class Merge:
     checks: tuple[tuple[str, Expr], ...] = ()
     returning: tuple[Target, ...] = ()
     ctes: tuple[Cte, ...] = ()
+
+    @property
+    def makes_rows(self) -> bool:
+        """Whether one of its actions puts a row into the table."""
+        return any(action.action in ("insert", "update") for action in self.actions)
 
 
 VIEW_CHECK = "\U0010ffff"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST = 5000  # statements, PostgreSQL's default of pg_stat_statements.max
 DROPPED = 20  # one of so many goes when there are more
+LONGEST = 4096  # characters of a text: of statements of a megabyte, which anybody may send, MOST would be 5 GB
 BUCKETS = 64
 GATHERED = 512  # times: to fold so many at once costs a twentieth of adding them one by one
 BUSY_GATHERED = 4096  # of a busy statement: a fold begins with 0.15 ms of code that is in no cache any more
@@ -165,6 +166,8 @@ class StatementStatistics:
         if tally is None:
             if len(self._entries) >= MOST:
                 self._drop_some()
+            if len(text) > LONGEST:
+                text = text[:LONGEST] + "..."
             command = _command(prepared)
             buckets = self.histogram(command, ROW if prepared.command else UTILITY)
             tally = self._entries[name] = Tally(*name, text, command, buckets)

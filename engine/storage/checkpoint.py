@@ -17,6 +17,7 @@ away and let the next sync succeed.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import pathlib
@@ -33,9 +34,10 @@ import lmdb
 import numpy as np
 import pyarrow as pa
 
-from catalog.errors import SqlError
+from catalog.errors import DISK_FULL, SqlError
 from engine.priority import beside
 from engine.storage.columns import Column, Numbers
+from engine.storage.holes import Given, allocated, give_back, impossible, oldest_reader
 from engine.storage.keys import storage_prefix
 from engine.storage.leaning import BASE_RANGE
 from engine.storage.pages import PageCounter
@@ -51,14 +53,19 @@ from engine.storage.writing import (
     MAP_FULL,
     U32,
     U64,
+    UPTO,
     LayerWriter,
     delete_slice,
+    pack_slice,
 )
 
 log = logging.getLogger("shoal.storage")
 
 FORMAT = 1
 MIN_MAP = 1 << 40
+SHRINK_BYTES = 64 << 20  # of pages without rows, and half of all, from which on they are given back unasked
+FULL = 0.85  # part of its pages from which on a range is not packed
+NO_ROOM = 1 << 20  # bytes that a file system has left when a part of a write was all that it took
 APART_KEYS = 20_000  # layers of that many are written by a process of its own, which takes 50 ms to start
 SLICE = 512
 PART_BYTES = 4 << 20
@@ -66,7 +73,8 @@ DROP_SLICE = 5000  # keys
 DELETING_LOOKS = 0.05  # seconds after which a deletion looks whether it is to stop
 
 _WHOLE = b"whole"
-_FILE = "data.mdb"  # LMDB's name for it
+_IO_ERROR = os.strerror(errno.EIO)
+_FILE, _READERS = "data.mdb", "lock.mdb"  # LMDB's names for them
 _MAKING = "making"  # the folder of an environment that is not all there
 _PACKAGES = str(pathlib.Path(__file__).resolve().parents[2])  # where `engine` is imported from
 
@@ -87,6 +95,15 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
+def sync_file(path: str) -> None:
+    """What was written into it, by whomever, is on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def map_size(path: str) -> int:
     """Bytes of address space for the environment in this directory: more than its file system can ever hold."""
     status = os.statvfs(path)
@@ -100,26 +117,68 @@ class Checkpoint:
         """`identity`: the tablespace's id if the environment is new; default: one that nobody else has. `lock`: the
         descriptor of a lock that keeps others out, which processes that write here are to hold too; None: there are no
         such processes."""
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, 0o700, exist_ok=True)
         self._lock = lock
         self.path = path
         if os.path.isdir(making := os.path.join(path, _MAKING)):
             shutil.rmtree(making)  # of one that ended meanwhile
         if not os.path.exists(os.path.join(path, _FILE)):
             self._make(identity)
-        self._open(path, identity)
+        self._open(path)
+        self._holes = True  # until the file system says that it cannot
+        if lock is not None and self.mostly_free:
+            self._shrink()
+
+    def free_bytes(self) -> int:
+        """Bytes of pages without rows that take space on the disk. LMDB fills such pages again, and keeps its file as
+        large as it ever was."""
+        with self.environment.begin() as transaction:
+            found = transaction.stat(self.rows)
+        rows = int(found["psize"] * (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]))
+        taken, _ = self.file_bytes
+        return max(taken - rows, 0)
+
+    @property
+    def mostly_free(self) -> bool:
+        """Whether most of the file has no rows, and that is worth an effort."""
+        free = self.free_bytes()
+        return free >= SHRINK_BYTES and free > self.file_bytes[0] // 2
+
+    def _shrink(self) -> None:
+        """Puts a copy without empty pages in the file's place; nobody else has it open. Where there is no room for the
+        copy, all stays as it is. That is for file systems that take nothing back of a file that is in use."""
+        apart, place = os.path.join(self.path, _MAKING), os.path.join(self.path, _FILE)
+        before, copy = allocated(place), os.path.join(apart, _FILE)
+        os.mkdir(apart)
+        try:
+            self.environment.copy(apart, compact=True)
+            sync_file(copy)
+        except (OSError, lmdb.Error) as error:
+            shutil.rmtree(apart, ignore_errors=True)
+            log.warning('the tables in "%s" cannot be made smaller: %s', self.path, error)
+            return
+        self.environment.close()
+        # LMDB's table of readers says which of a file's two roots is the newer one, and is believed where another
+        # process has it open, if only one that is about to end. Of the copy the old table may name the empty root.
+        os.unlink(os.path.join(self.path, _READERS))
+        os.rename(copy, place)
+        shutil.rmtree(apart)
+        sync_directory(self.path)
+        self._open(self.path)
+        log.info('the tables in "%s" take %d MB, after %d', self.path, allocated(place) >> 20, before >> 20)
 
     def _make(self, identity: bytes | None) -> None:
         """The file of a new environment, which is there whole or not at all: LMDB cannot open half of one."""
         apart = os.path.join(self.path, _MAKING)
         os.mkdir(apart)
-        self._open(apart, identity)
+        self._open(apart, identity or uuid.uuid4().bytes)
         self.environment.close()
         os.rename(os.path.join(apart, _FILE), os.path.join(self.path, _FILE))
         shutil.rmtree(apart)
         sync_directory(self.path)
 
-    def _open(self, path: str, identity: bytes | None) -> None:
+    def _open(self, path: str, identity: bytes | None = None) -> None:
+        """`identity`: of a new environment; None: it is there, and is never made anew."""
         try:
             self.environment: Any = lmdb.open(
                 path, map_size=map_size(path), max_dbs=4, max_readers=1024, readahead=False, mode=0o600
@@ -133,16 +192,14 @@ class Checkpoint:
             raise SqlError("58030", f'the tables in "{self.path}" cannot be opened: {error}') from error
 
     def _open_databases(self, identity: bytes | None) -> None:
-        """The databases in the environment, made if it is new. Raises lmdb.Error, FormatTooNew."""
-        self.environment.reader_check()
-        self.rows: Any = self.environment.open_db(b"rows")
-        self._meta: Any = self.environment.open_db(b"meta")
-        with self.environment.begin(db=self._meta) as transaction:
-            fresh = transaction.get(b"format") is None
-        if fresh:
+        """The databases in the environment, made if it is new (`identity`). Raises lmdb.Error, FormatTooNew."""
+        self.forget_dead_readers()
+        self.rows: Any = self.environment.open_db(b"rows", create=identity is not None)
+        self._meta: Any = self.environment.open_db(b"meta", create=identity is not None)
+        if identity is not None:
             with self.environment.begin(db=self._meta, write=True) as transaction:
                 transaction.put(b"format", U32.pack(FORMAT))
-                transaction.put(b"tablespace", identity or uuid.uuid4().bytes)
+                transaction.put(b"tablespace", identity)
                 transaction.put(FLUSHED, U64.pack(0))
         with self.environment.begin(db=self._meta) as transaction:
             (version,) = U32.unpack(transaction.get(b"format") or b"")
@@ -153,11 +210,15 @@ class Checkpoint:
             self.flushed_lsn: int = U64.unpack(transaction.get(FLUSHED) or b"")[0]
             self.whole = frozenset(name[len(_WHOLE) :] for name in self._names(transaction, _WHOLE))
 
+    def forget_dead_readers(self) -> None:
+        """Takes the readers of processes that have ended out of LMDB's table: the pages that they saw would be kept."""
+        self.environment.reader_check()
+
     @property
     def file_bytes(self) -> tuple[int, int]:
-        """Bytes of the file, and those of its pages that have ever been used."""
+        """Bytes that the file takes on the disk, and those of its pages that have ever been used."""
         pages = self.environment.info()["last_pgno"] + 1
-        return os.path.getsize(os.path.join(self.path, _FILE)), pages * self.environment.stat()["psize"]
+        return allocated(os.path.join(self.path, _FILE)), pages * self.environment.stat()["psize"]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
         """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""
@@ -199,15 +260,13 @@ class Checkpoint:
         with self._process(lock, "delete", str(DROP_SLICE), *(name.hex() for name in names)) as process:
             if process is None:
                 return False
-            while process.poll() is None and not stop():
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(DELETING_LOOKS)
+            _wait(process, stop)
         return True
 
     @contextmanager
-    def _process(self, lock: int, *command: str) -> Iterator[Any]:
+    def _process(self, lock: int, *command: str, answers: list[str] | None = None) -> Iterator[Any]:
         """A process that writes here (engine/storage/writing.py), which is to end with the block, or None. Raises what
-        it has met."""
+        it has met. `answers`: where to put what it says besides."""
         try:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "engine.storage.writing", self.path, str(map_size(self.path)), *command],
@@ -228,7 +287,10 @@ class Checkpoint:
             finally:
                 process.stdin.close()
             answer = process.stdout.read().decode(errors="replace").rstrip("\n")
-        if answer != DONE:
+        if answers is not None and answer.startswith(UPTO):
+            answers.append(answer)
+        elif answer != DONE:
+            self.forget_dead_readers()
             self._not_done(answer, process.returncode)
 
     def _not_done(self, answer: str, status: int) -> NoReturn:
@@ -240,33 +302,93 @@ class Checkpoint:
             raise lmdb.DiskError(text)
         raise lmdb.Error(text or f"the process that wrote them has ended with status {status}")
 
-    def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> None:
+    def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> bool:
         """Deletes the ranges of dropped storage ids, a slice a transaction, until `stop`; goes on where the last call,
-        or one before a crash, has ended."""
+        or one before a crash, has ended. Whether there were any."""
         with self.environment.begin(db=self._meta) as transaction:
             names = [DROP + storage_prefix(storage_id) for storage_id in self.drops_in(transaction)]
-        lock = self._lock
+        lock, found = self._lock, bool(names)
         with self.writing():
             while names and not stop():
                 if not delete_slice(self.environment, self.rows, self._meta, names[0], DROP_SLICE):
                     del names[0]
                 elif lock is not None:  # a large one
                     if self._delete_apart(names, stop, lock):
-                        return
+                        break
                     lock = None  # it is done here after all
                 pause(DROP_PAUSE)
+        return found
+
+    def pack(self, low: bytes, high: bytes, pause: Callable[[float], None], stop: Callable[[], bool]) -> bytes | None:
+        """Writes the keys in [low, high) anew where their pages are not full, until `stop`: where it has to go on, None
+        for the end. What the rows were and are is the same."""
+        with closing(self.pages()) as pages:
+            if pages.fullness(low, high) > FULL:
+                return None
+        left: bytes | None = low
+        with self.writing():
+            left = pack_slice(self.environment, self.rows, low, high, DROP_SLICE)
+            if left is not None and self._lock is not None:
+                answers: list[str] = []
+                command = ("pack", str(DROP_SLICE), left.hex(), high.hex())
+                with self._process(self._lock, *command, answers=answers) as process:
+                    if process is not None:
+                        _wait(process, stop)
+                if process is not None:
+                    return bytes.fromhex(answers[0].partition(" ")[2]) if answers else None
+            while left is not None and not stop():
+                pause(DROP_PAUSE)
+                left = pack_slice(self.environment, self.rows, left, high, DROP_SLICE)
+        return left
+
+    def part_from_readers(self) -> None:
+        """A commit that changes nothing: readers that begin behind it do not keep what was left free before it."""
+        with self.writing(), self.environment.begin(db=self._meta, write=True) as transaction:
+            transaction.put(FLUSHED, transaction.get(FLUSHED) or b"")
+
+    @property
+    def oldest_reader(self) -> int:
+        """The oldest commit of LMDB that somebody reads, by its id."""
+        return oldest_reader(self.environment)
+
+    def give_back(self, least: int, pause: Callable[[float], None], stop: Callable[[], bool]) -> Given:
+        """As engine.storage.holes.give_back. Where the file system does not do it, all stays as it is."""
+        if not self._holes:
+            return Given()
+        self.forget_dead_readers()
+        with self.writing():
+            try:
+                return give_back(self.environment, os.path.join(self.path, _FILE), least, pause, stop)
+            except OSError as error:
+                self._holes = not impossible(error)
+                log.warning('nothing is given back of the file of the tables in "%s": %s', self.path, error)
+                return Given()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Says what could not be written, and where: 58030; 53100 for a full disk, or map. LMDB has undone it."""
+        """Says what could not be written, and where: 58030; 53100 for a full disk, or map. LMDB has undone it. What it
+        wrote a part of only, it calls an input/output error: the disk has no room for the rest."""
         try:
             yield
         except lmdb.MapFullError as error:
             raise SqlError("53100", f'the map of the tables in "{self.path}" is full') from error
         except lmdb.DiskError as error:
-            raise SqlError("53100", f'the tables in "{self.path}" cannot be written: {error}') from error
+            raise self._full(str(error)) from error
         except lmdb.Error as error:
+            if _IO_ERROR in str(error) and self._has_no_room():
+                raise self._full("No space left on device") from error
             raise SqlError("58030", f'the tables in "{self.path}" cannot be written: {error}') from error
+
+    def _full(self, why: str) -> SqlError:
+        return SqlError(
+            DISK_FULL,
+            f'the tables in "{self.path}" cannot be written: {why}',
+            hint="Make space on the file system, or give it more.",
+        )
+
+    def _has_no_room(self) -> bool:
+        status = os.statvfs(self.path)
+        return status.f_bavail * status.f_frsize < NO_ROOM
 
     def drops_in(self, transaction: Any) -> list[int]:
         """The storage ids that are dropped and whose keys may still be there, as a transaction of LMDB sees it."""
@@ -282,6 +404,16 @@ class Checkpoint:
                     break
                 found.append(name)
         return found
+
+    def weighs(self, ranges: list[tuple[bytes, bytes]], most: int) -> bool:
+        """Whether ranges of keys take at least so many bytes; False if nobody can tell."""
+        found = 0
+        with suppress(SqlError), closing(self.pages()) as pages:
+            for low, high in ranges:
+                found += pages.bytes_of(low, high)
+                if found >= most:
+                    return True
+        return False
 
     def pages(self) -> PageCounter:
         """What counts the pages of ranges of keys; close it."""
@@ -313,6 +445,13 @@ class Checkpoint:
 
     def close(self) -> None:
         self.environment.close()
+
+
+def _wait(process: Any, stop: Callable[[], bool]) -> None:
+    """Until a process has ended, or is to."""
+    while process.poll() is None and not stop():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(DELETING_LOOKS)
 
 
 def _parts(keys: Column, values: Column) -> Iterator[tuple[int, int]]:

@@ -142,7 +142,7 @@ class LocalTablespaces:
             return logs[0]
 
         space = Tablespace.prepare(path, open_log, self._engine_thread, on_fatal=self._on_fatal, identity=identity)
-        undo.callback(space.give_back)
+        undo.callback(space.undo_prepare)
         if identity is not None and space.tablespace_id != identity:
             raise SqlError("XX001", f'directory "{path}" holds tablespace {space.tablespace_id.hex()}')
         self._logs[space.tablespace_id] = logs[0]

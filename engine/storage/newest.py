@@ -227,6 +227,7 @@ class NewestRows:
 
     def close(self) -> None:
         self._generation = None
+        self._levels = ()  # with the maps of bulk runs
 
     # --- reading everything --------------------------------------------------------------------------------------
 

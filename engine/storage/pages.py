@@ -74,6 +74,19 @@ class Page:
         start = offset + _NODE.size + key
         return self._data[start : start + (low | high << 16)]
 
+    def apart(self, index: int) -> tuple[int, int | None]:
+        """How long a leaf's value is, and the number of the first page of its own; None where it lies in the leaf."""
+        offset = self._offsets[index]
+        low, high, flags, key = _NODE.unpack_from(self._data, offset)
+        place = _U64.unpack_from(self._data, offset + _NODE.size + key)[0] if flags & BIG else None
+        return low | high << 16, place
+
+    @property
+    def used(self) -> int:
+        """Its bytes that hold something."""
+        _, _, lower, upper = _HEAD_TAIL.unpack_from(self._data)
+        return int(lower + len(self._data) - upper)
+
     def overflow(self, index: int, page_bytes: int) -> int:
         """The pages that a leaf's value takes beside the leaf."""
         low, high, flags, _ = _NODE.unpack_from(self._data, self._offsets[index])
@@ -117,6 +130,13 @@ class PageCounter:
     def entries_in(self, low: bytes, high: bytes) -> int:
         """How many keys are in [low, high): exact for up to SAMPLE pages, else judged by as many of them."""
         return round(self._total(*self._range(low, high), low, high, _one))
+
+    def fullness(self, low: bytes, high: bytes) -> float:
+        """How much of the leaves with keys in [low, high) holds something, judged by some of them; 1 for none."""
+        if self._root == _NO_PAGE:
+            return 1.0
+        found = [page.used for page, _ in self._some_leaves(self._root, low, high, SAMPLED_LEAVES, 1.0)]
+        return sum(found) / (len(found) * self._page_bytes) if len(found) > 1 else 1.0
 
     def sample(self, low: bytes, high: bytes) -> list[tuple[bytes, float]]:
         """Some keys in [low, high), in order, with about how many keys each stands for: a few of each of up to
@@ -194,13 +214,9 @@ class PageCounter:
         transaction's begin and our look: then we begin again."""
         for _ in range(_ATTEMPTS):
             self._transaction = environment.begin()
-            for number in range(2):
-                meta = os.pread(self._file, _META_BYTES, number * self._page_bytes)
-                magic, version, _, _ = _META.unpack_from(meta, HEAD)
-                if (magic, version) != (_MAGIC, _VERSION):
-                    raise SqlError("XX001", f"the tables' file is of LMDB's format {version}, not {_VERSION}")
-                if _U64.unpack_from(meta, _META_BYTES - _U64.size)[0] == self._transaction.id():
-                    return int(_RECORD.unpack_from(meta, HEAD + _META.size + _RECORD.size)[7])
+            roots = roots_as_of(self._file, self._page_bytes, self._transaction.id())
+            if roots is not None:
+                return roots[1]
             self._transaction.abort()
         self._transaction = None
         raise SqlError("55000", "the tables' file changes too fast to be measured")
@@ -209,19 +225,48 @@ class PageCounter:
         return Page(os.pread(self._file, self._page_bytes, number * self._page_bytes))
 
 
+def roots_as_of(file: int, page_bytes: int, transaction: int) -> tuple[int, int] | None:
+    """The root pages of the list of free pages and of the tree of databases, as a commit left them, by its id; None if
+    it is not one of the last two. Raises XX001 for an unknown format."""
+    for number in range(2):
+        meta = os.pread(file, _META_BYTES, number * page_bytes)
+        magic, version, _, _ = _META.unpack_from(meta, HEAD)
+        if (magic, version) != (_MAGIC, _VERSION):
+            raise SqlError("XX001", f"the tables' file is of LMDB's format {version}, not {_VERSION}")
+        if _U64.unpack_from(meta, _META_BYTES - _U64.size)[0] == transaction:
+            records = (_RECORD.unpack_from(meta, HEAD + _META.size + place * _RECORD.size) for place in range(2))
+            free, databases = (int(record[7]) for record in records)
+            return free, databases
+    return None
+
+
+def free_pages(file: int, page_bytes: int, root: int, before: int) -> Iterator[bytes]:
+    """The numbers (u64 each, in no order) of pages that nobody has needed since a commit earlier than `before`, by its
+    id. `root`: of `roots_as_of`; the transaction in which it is looked up has to be the writing one.
+
+    The list of free pages is a database of LMDB's own: the key is the id (u64) of the commit that left them free, the
+    value their count and their numbers.
+    """
+    if root == _NO_PAGE:
+        return
+    page = Page(os.pread(file, page_bytes, root * page_bytes))
+    for place in range(len(page)):
+        if not page.leaf:
+            yield from free_pages(file, page_bytes, page.child(place), before)
+        elif _U64.unpack(page[place])[0] < before:
+            size, apart = page.apart(place)
+            data = page.data(place) if apart is None else os.pread(file, size, apart * page_bytes + HEAD)
+            (count,) = _U64.unpack_from(data)
+            yield data[_U64.size : (count + 1) * _U64.size]
+
+
 def root_as_of(file: int, page_bytes: int, name: bytes, transaction: int) -> int | None:
     """The root page of a database as of a read transaction, by its id; None if the file no longer says it, or there is
     none. The transaction has to be open."""
-    for number in range(2):
-        meta = os.pread(file, _META_BYTES, number * page_bytes)
-        if _META.unpack_from(meta, HEAD)[:2] != (_MAGIC, _VERSION):
-            return None
-        if _U64.unpack_from(meta, _META_BYTES - _U64.size)[0] == transaction:
-            root = int(_RECORD.unpack_from(meta, HEAD + _META.size + _RECORD.size)[7])
-            break
-    else:
+    roots = roots_as_of(file, page_bytes, transaction)
+    if roots is None:
         return None
-    page = Page(os.pread(file, page_bytes, root * page_bytes))
+    page = Page(os.pread(file, page_bytes, roots[1] * page_bytes))
     while not page.leaf:
         page = Page(os.pread(file, page_bytes, page.child(bisect_right(page, name) - 1) * page_bytes))
     found = int(_RECORD.unpack(page.data(bisect_left(page, name)))[7])

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
-from engine.storage.checkpoint import sync_directory
+from engine.storage.checkpoint import sync_directory, sync_file
 from engine.storage.columns import Column, Numbers, one_array
 from engine.storage.edits import RunReference
 from engine.storage.keys import PREFIX_BYTES, prefix_range
@@ -65,7 +65,11 @@ class BulkRunWriter:
         self.path = path
         self.rows = 0
         self._file: Any = pa.OSFile(path, "wb")
-        self._writer: Any = pa.ipc.new_file(self._file, _SCHEMA)
+        try:
+            self._writer: Any = pa.ipc.new_file(self._file, _SCHEMA)
+        except OSError:
+            _remove(path)
+            raise
         self._ranges: list[tuple[bytes, bytes]] = []
 
     def add(self, keys: Column, values: Column) -> None:
@@ -91,20 +95,17 @@ class BulkRunWriter:
         ranges = sorted(self._ranges)
         if any(later[0] <= earlier[1] for earlier, later in pairwise(ranges)):
             self._merge()
-        fd = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_file(self.path)
         sync_directory(os.path.dirname(self.path))
         return BulkRun(self.path)
 
     def discard(self) -> None:
-        """Removes the file, whether or not `finish` was called or has failed."""
-        self._writer.close()
-        self._file.close()
-        with suppress(FileNotFoundError):
-            os.unlink(self.path)
+        """Removes the file, whether or not `finish` was called or has failed. A full disk, where neither file can be
+        ended, is a reason more to do so."""
+        for part in (self._writer, self._file):
+            with suppress(OSError):
+                part.close()
+        _remove(self.path)
 
     def find(self, key: bytes) -> bytes | None:
         """One value of a key that `finish` has found twice (DuplicateKey)."""
@@ -123,7 +124,7 @@ class BulkRunWriter:
             with pa.memory_map(self.path) as source, pa.OSFile(merged, "wb") as sink:
                 self._merge_into(sink, pa.ipc.open_file(source))
         except BaseException:
-            os.unlink(merged)
+            _remove(merged)
             raise
         os.replace(merged, self.path)
 
@@ -235,9 +236,9 @@ class BulkRun:
         elif verify and (not os.path.exists(path) or file_checksum(path) != reference.checksum):
             raise SqlError("XX001", f'bulk segment "{reference.name}" is missing or damaged')
         self.recorded: object = None  # of a run whose changes change streams know: what they know of it
-        self._source: Any = pa.memory_map(path)
-        reader = pa.ipc.open_file(self._source)
-        batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        with pa.memory_map(path) as source:  # the map lives as long as any of its batches, and needs no descriptor
+            reader = pa.ipc.open_file(source)
+            batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
         self._batches = sorted(batches, key=lambda batch: batch.first)
         self._firsts = [batch.first for batch in self._batches]
         self.rows = sum(map(len, self._batches))
@@ -315,10 +316,16 @@ class BulkRun:
     def discard(self) -> None:
         """Removes the file of a run that was never committed. Readers that hold it go on. One that cannot be removed
         is left to the next start, which removes what no commit refers to."""
-        try:
-            os.unlink(self.path)
-        except OSError as error:
-            log.warning("cannot remove %s: %s", self.path, error.strerror)
+        _remove(self.path)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        log.warning("cannot remove %s: %s", path, error.strerror)
 
 
 def _pairs(batch: Any) -> list[tuple[bytes, bytes | None]]:
@@ -335,9 +342,8 @@ class BulkLayer:
         self.runs = tuple(runs)
         self._edits = Memtable(lsn)
         self._edits.apply(lsn, edits, lsn)
-        self.find: Callable[[bytes], Version | None] = self._find
 
-    def _find(self, key: bytes) -> Version | None:
+    def find(self, key: bytes) -> Version | None:
         version = self._edits.find(key)
         if version is not None:
             return version

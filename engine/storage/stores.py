@@ -405,8 +405,8 @@ class Stores:
 
     # --- flushing ----------------------------------------------------------------------------------------------
 
-    def flush(self, done: Callable[[], None] | None = None) -> None:
-        """As Tablespace.flush, of all of them."""
+    def flush(self, done: Callable[[], None] | None = None, failed: Callable[[SqlError], None] | None = None) -> None:
+        """As Tablespace.flush, of all of them; `failed` may be called several times."""
         spaces = self.open_spaces()
         left = len(spaces)
 
@@ -417,7 +417,7 @@ class Stores:
                 done()
 
         for space in spaces:
-            space.flush(flushed)
+            space.flush(flushed, failed)
 
 
 def close_together(spaces: Sequence[Tablespace]) -> None:

@@ -19,6 +19,7 @@ Everything here runs on the engine's thread.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import time
 import uuid
@@ -31,14 +32,15 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.edits import Edits
-from engine.storage.flush import Flusher
+from engine.storage.flush import Flusher, Packed, Packing
+from engine.storage.holes import RUN_PAGES
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaning import BASE_RANGE, Leaning, tells_bases
 from engine.storage.leaves import Leaves
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
-from engine.storage.views import CurrentView, Generation, Layer, Snapshot
+from engine.storage.views import UNREADABLE, CurrentView, Generation, Layer, Snapshot
 from engine.storage.writing import LEANS
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 FLUSH_BYTES = 32 << 20
 FLUSH_VERSIONS = 200_000
 LOCK_SECONDS = 30.0
+HISTORY_KEPT = 4  # flushed layers that are kept, from which on nothing is flushed before its time
+log = logging.getLogger("shoal.storage")
+
 FROZEN_LIMIT = 2  # full memtables that wait for the flush before writers have to
 NO_LSN = 1 << 62
 TIMES_SPARE = 10_000  # commit times that are known beyond what is kept
@@ -55,6 +60,9 @@ FROZEN_LAYERS = 32  # the same for layers of any size: every read looks through 
 Get = Callable[[bytes], bytes | None]
 OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException], None]], Changelog]
 """(tablespace id, on_committed, on_failure) -> the changelog; called once, when the directory is locked."""
+
+
+Failed = Callable[[SqlError], None]
 
 
 class DirectoryInUse(SqlError):  # noqa: N818 - named for what is the matter
@@ -109,7 +117,9 @@ class Tablespace:
         self._kept_from = NO_LSN
         self._bases: list[Generation] = []  # newest first: those before the one of now that the kept past needs
         self._times: list[int] = []  # commit times of the newest LSNs, in order
-        self._flush_waiters: list[tuple[int, Callable[[], None]]] = []
+        self._flush_waiters: list[tuple[int, Callable[[], None], Failed | None]] = []
+        self._flush_wanted = False  # see `_dropped_much`
+        self._disk_full: SqlError | None = None  # what the flush has met, and tries again
         self.leaning = Leaning(self._checkpoint.whole)
         self._generation = self._newer_generation()
         self.current = CurrentView(flushed, (self._active,), self._generation)
@@ -143,7 +153,7 @@ class Tablespace:
             identity=identity,
         )
         with ExitStack() as undo:
-            undo.callback(tablespace.give_back)
+            undo.callback(tablespace.undo_prepare)
             tablespace.recover()
             undo.pop_all()
         return tablespace
@@ -174,7 +184,7 @@ class Tablespace:
             undo.pop_all()
         return tablespace
 
-    def give_back(self) -> None:
+    def undo_prepare(self) -> None:
         """Undoes `prepare`."""
         self._changelog.close()
         self._checkpoint.close()
@@ -191,7 +201,9 @@ class Tablespace:
             referred.update(run.name for run in edits.runs)
         self.current.lsn = self.durable_lsn
         self.learn_bases()
-        self._flusher = Flusher(self._checkpoint, self._engine_thread, self._flushed, self.fail)
+        self._flusher = Flusher(
+            self._checkpoint, self._engine_thread, self._flushed, self._rewritten, self._found_full, self.fail
+        )
         self._hand_over()
         for name in self._changelog.bulk_names():
             if name not in referred:
@@ -208,6 +220,8 @@ class Tablespace:
         """
         if self._failure is not None:
             raise SqlError("58030", f"storage has failed: {self._failure}")
+        if self._disk_full is not None:
+            self._check_room()
         if self.leaning.heirs:
             edits = self._with_kept(edits)
         lsn = self.sequenced_lsn + 1
@@ -303,6 +317,7 @@ class Tablespace:
             raise SqlError(
                 "40001", "this node does not lead the tablespace any more", hint="Nothing was committed. Retry."
             )
+        self._check_room()
 
     def new_run(self) -> BulkRunWriter:
         """A writer for a bulk run; what it finishes goes into `Edits.runs` by its `reference`."""
@@ -316,6 +331,9 @@ class Tablespace:
         active.apply(lsn, edits.writes, self._horizon)
         if edits.drops:
             active.drop(lsn, edits.drops)
+            if self._flusher is not None:
+                ranges = [prefix_range(storage_prefix(storage_id)) for storage_id in edits.drops]
+                self._flusher.weigh(ranges, self._dropped_much)
         if active.size > self._flush_bytes or len(active.versions) > self._flush_versions:
             self._freeze()
 
@@ -363,6 +381,12 @@ class Tablespace:
     def pressure(self) -> bool:
         """Whether writers should wait a moment: the flush is behind, or the changelog is."""
         return self._behind or self._changelog.pending_bytes > self._flush_bytes
+
+    @property
+    def flushes_freely(self) -> bool:
+        """Whether a flush that nobody waits for does no harm: none is under way, and no snapshot keeps many layers,
+        each of which costs every reader a look."""
+        return not self._frozen and len(self._history) < HISTORY_KEPT
 
     @property
     def _behind(self) -> bool:
@@ -542,6 +566,14 @@ class Tablespace:
         self._horizon = min(self._horizon, at)
         return Snapshot(at, layers, generation, self._release)
 
+    def hold(self) -> Snapshot:
+        """Until it is closed, what changes after the durable LSN of now stays in memory, for `changes_since`. It cannot
+        be read, and keeps no page of LMDB from being used again."""
+        at = self.durable_lsn
+        self._snapshots[at] = self._snapshots.get(at, 0) + 1
+        self._horizon = min(self._horizon, at)
+        return Snapshot(at, (), UNREADABLE, self._release)
+
     def keep_from(self, lsn: int) -> None:
         """From now on readers at this LSN, which only grows, and at later ones find what they saw then: `snapshot`.
         What was let go of before stays gone: the oldest that is left is kept then."""
@@ -560,6 +592,12 @@ class Tablespace:
         return self._active.size + sum(layer.size for layer in self._frozen)
 
     @property
+    def kept_bytes(self) -> int:
+        """What memory has of what is flushed, for older snapshots alone: not for the past that is kept."""
+        kept = min(self.durable_lsn, self._kept_from)
+        return sum(layer.size for layer in self._history if layer.last_lsn <= kept)
+
+    @property
     def changelog_bytes(self) -> int | None:
         """Bytes of the changelog's segments, where they are files of this node alone."""
         segments = getattr(self._changelog, "segments", None)
@@ -569,6 +607,11 @@ class Tablespace:
     def frozen(self) -> int:
         """Memtables and bulk runs that wait for the flush."""
         return len(self._frozen)
+
+    def forget_dead_readers(self) -> None:
+        """A process that reads LMDB has ended, perhaps in the midst of it."""
+        if not self._closed:
+            self._checkpoint.forget_dead_readers()
 
     @property
     def file_bytes(self) -> tuple[int, int]:
@@ -665,15 +708,16 @@ class Tablespace:
 
     # --- flushing ----------------------------------------------------------------------------------------------
 
-    def flush(self, done: Callable[[], None] | None = None) -> None:
-        """Starts moving everything sequenced so far into LMDB; `done` is called when it is there."""
+    def flush(self, done: Callable[[], None] | None = None, failed: Failed | None = None) -> None:
+        """Starts moving everything sequenced so far into LMDB; `done` is called when it is there. `failed`: called in
+        its place, with 53100, when the disk has no room; without it, `done` waits until it has."""
         if self._active.last_lsn >= self._active.first_lsn:
             self._freeze()
         if done is not None:
             if self.flushed_lsn >= self.sequenced_lsn:
                 done()
             else:
-                self._flush_waiters.append((self.sequenced_lsn, done))
+                self._flush_waiters.append((self.sequenced_lsn, done, failed))
 
     def _freeze(self) -> None:
         self._frozen.insert(0, self._active)
@@ -703,18 +747,70 @@ class Tablespace:
         self._frozen.remove(layer)
         self._history.insert(0, layer)
         self.flushed_lsn = layer.last_lsn
+        self._disk_full = None
+        self._read_anew()
+        self._flusher.hurry = self._behind
+        self._changelog.retire(self.flushed_lsn)
+        waiting, self._flush_waiters = self._flush_waiters, []
+        for lsn, done, failed in waiting:
+            if lsn <= self.flushed_lsn:
+                done()
+            else:
+                self._flush_waiters.append((lsn, done, failed))
+
+    def _read_anew(self) -> None:
+        """By a read transaction of LMDB that begins now; the one before stays for as long as the past needs it."""
         self._bases.insert(0, self._generation)
         self._generation = self._newer_generation(self._handed_over)
         self._renew()
         self._forget_history()
-        self._flusher.hurry = self._behind
-        self._changelog.retire(self.flushed_lsn)
+
+    def _rewritten(self) -> None:
+        """LMDB holds the same rows in other pages: those of before are given back when nobody reads them."""
+        if not self._closed and self._flusher is not None and not self._flusher.failed:
+            self._read_anew()
+            self._flusher.renewed()
+
+    def pack(self, storage_ids: Iterable[int], done: Packed) -> None:
+        """What is sequenced now goes into LMDB, where the storage ids then take as little space as they can, and the
+        tables' file has none for what is gone. `done` is called at the end, with what has prevented it."""
+        ranges = [prefix_range(storage_prefix(storage_id)) for storage_id in storage_ids]
+        self.flush(partial(self._pack, Packing(ranges, 1, done)), done)
+
+    def give_back(self) -> None:
+        """What is free in the tables' file behind what is sequenced now is given back, in its larger pieces; if a flush
+        does no harm."""
+        if self.flushes_freely:
+            self.flush(partial(self._pack, Packing([], RUN_PAGES, _ignore)), _ignore)
+
+    def _dropped_much(self) -> None:
+        """A commit in memory has dropped what takes much space, which goes when it is flushed. Where readers of the
+        past keep many layers that waits until there are less of them."""
+        self._flush_wanted = len(self._history) >= HISTORY_KEPT
+        if not self._closed and not self._flush_wanted:
+            self.flush()
+
+    def _pack(self, packing: Packing) -> None:
+        if self._flusher is not None:
+            self._flusher.pack(packing)
+
+    def _found_full(self, error: SqlError) -> None:
+        """The disk has no room for a flush, which is tried again."""
+        if self._disk_full is None:
+            log.error("%s; it is tried again", error.message)
+        self._disk_full = error
         waiting, self._flush_waiters = self._flush_waiters, []
-        for lsn, done in waiting:
-            if lsn <= self.flushed_lsn:
-                done()
+        for lsn, done, failed in waiting:
+            if failed is not None:
+                failed(error)
             else:
-                self._flush_waiters.append((lsn, done))
+                self._flush_waiters.append((lsn, done, None))
+
+    def _check_room(self) -> None:
+        """Raises 53100 where memory has as much as may wait for a disk that is full."""
+        error = self._disk_full
+        if error is not None and self._behind:
+            raise SqlError(error.sqlstate, error.message, hint=error.hint)
 
     def _forget_history(self) -> None:
         kept = min(self.durable_lsn, self._kept_from)
@@ -727,6 +823,8 @@ class Tablespace:
         oldest = min(min(self._snapshots, default=kept), bases[-1].flushed_lsn if bases else kept)
         while self._history and self._history[-1].last_lsn <= oldest:
             self._drop_files(self._history.pop())
+        if self._flush_wanted:
+            self._dropped_much()
 
     def _drop_files(self, layer: Layer) -> None:
         """Removes the files of a flushed layer's runs: only now, as long as it is history the worker may ask for them
@@ -775,7 +873,7 @@ def _up_to(layer: Layer, lsn: int) -> Layer | None:
     return kept if kept.last_lsn >= kept.first_lsn else None
 
 
-def _ignore(_: BaseException) -> None:
+def _ignore(_: BaseException | None) -> None:
     return
 
 
@@ -789,7 +887,7 @@ def lock_directory(path: str) -> int:
     Where a server was killed, what it has started to write its tables has the lock for a moment more
     (engine/storage/writing.py): that is waited for.
     """
-    os.makedirs(path, exist_ok=True)
+    os.makedirs(path, 0o700, exist_ok=True)
     fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + LOCK_SECONDS
     while True:

@@ -3,7 +3,8 @@
     active memtable -> frozen memtables and runs, newest first -> LMDB (a read transaction at the flushed LSN)
 
 The first layer that has a version at or below the reader's LSN decides. A view is a few references; layers and the
-LMDB read transaction (a `Generation`) live until the last view of them is gone, which is Python's own counting.
+LMDB read transaction (a `Generation`) live until the last view of them is gone, which is Python's own counting: so
+none of them, nor what holds views, may refer to itself (tests/end_to_end/test_held_resources.py).
 
 Views belong to the engine's thread. One may be read in another thread only if nobody else uses the same Generation.
 """
@@ -25,7 +26,10 @@ class Layer(Protocol):
     first_lsn: int
     last_lsn: int
     size: int
-    find: Callable[[bytes], Version | None]
+
+    @property
+    def find(self) -> Callable[[bytes], Version | None]:
+        """What gives the newest version of a key."""
 
     def knows_any(self, keys: Sequence[bytes], first: bytes, last: bytes) -> bool:
         """Whether it has a version of any of the keys, of which these are the lowest and the highest."""
@@ -165,7 +169,7 @@ class Snapshot(View):
         """Lets go of layers and LMDB pages; closing twice is the same as once."""
         if (release := self._release) is not None:
             self._release = None
-            self._look_through((), self._generation)
+            self._look_through((), UNREADABLE)
             self.finders = (_closed,)
             release(self.lsn)
 
@@ -176,8 +180,19 @@ class Snapshot(View):
         self.close()
 
 
-def _closed(_: bytes) -> Version | None:
-    raise RuntimeError("the snapshot is closed")
+def _closed(*_: object) -> Any:
+    raise RuntimeError("the snapshot is closed, or is not there to be read")
+
+
+class _Unreadable:
+    """Stands for the generation of a closed snapshot: whoever still holds the snapshot, be it an idle session by its
+    last transaction, keeps no page of LMDB from being used again."""
+
+    get = scan = has_between = staticmethod(_closed)
+    bases: Mapping[bytes, bytes] = {}
+
+
+UNREADABLE: Any = _Unreadable()
 
 
 class CurrentView(View):

@@ -2,6 +2,7 @@
 
     python -m engine.storage.writing DIRECTORY MAP_BYTES put COMMIT_BYTES
     python -m engine.storage.writing DIRECTORY MAP_BYTES delete KEYS NAME ...
+    python -m engine.storage.writing DIRECTORY MAP_BYTES pack KEYS FROM UPTO
 
 py-lmdb lets go of the interpreter for each key that it puts or deletes and has to win it back from the engine's thread,
 which then loses as much: 400,000 keys take 0.2 s alone, and 4 s beside a busy thread, which works at three quarters of
@@ -17,7 +18,9 @@ To put is to read batches, as columns:
     end      u32 0, u64 the layer's LSN, u64 how many storage ids are dropped, u8 0; a u32 each
 
 Input that ends before the end of a layer (the server has died) undoes what is under way. To delete is to go on until
-the standard input ends: KEYS a transaction; NAMEs are what marks the ranges in `meta`, in hexadecimal digits.
+the standard input ends: KEYS a transaction; NAMEs are what marks the ranges in `meta`, in hexadecimal digits. To
+pack is to write the keys of a range anew, so that they fill their pages, until the standard input ends: then the answer
+is "upto", a space, and the key that comes next.
 
 The process inherits the lock of the directory, so no other server comes before it is gone
 (engine/storage/tablespace.py). It imports nothing heavy: it is there for a second or less.
@@ -39,13 +42,14 @@ import lmdb
 
 COMMIT_BYTES = 128 << 20
 DROP_PAUSE = 0.01  # seconds between two slices
+PACKED_BYTES = 8 << 20  # of values, from which on a slice that is packed is large enough
 ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
 LEANS = 0x80
 """The first byte of keys from which on they lean (engine/storage/leaning.py): their deletions are empty values."""
 
 FLUSHED, DROP = b"flushed", b"drop"
 MAP_FULL, DISK, OTHER = "map-full", "disk", "other"
-DONE = "done"
+DONE, UPTO = "done", "upto"
 
 U32 = struct.Struct("<I")
 U64 = struct.Struct("<Q")
@@ -131,6 +135,21 @@ def delete_slice(environment: lmdb.Environment, rows: Any, meta: Any, name: byte
     return True
 
 
+def pack_slice(environment: lmdb.Environment, rows: Any, low: bytes, high: bytes, count: int) -> bytes | None:
+    """Takes up to `count` of the keys in [low, high) out and puts them in again, in one transaction: keys that come in
+    their order fill their pages. The key that comes next, None for none. Raises lmdb.Error."""
+    with environment.begin(db=rows, write=True) as transaction, transaction.cursor() as cursor:
+        taken: list[tuple[bytes, bytes]] = []
+        found, size = cursor.set_range(low), 0
+        while found and (key := cursor.key()) < high and len(taken) < count and size < PACKED_BYTES:
+            taken.append((key, cursor.value()))
+            size += len(taken[-1][1])
+            found = cursor.delete() and bool(cursor.key())
+        following = cursor.key() if found and cursor.key() < high else None
+        cursor.putmulti(taken)
+    return following
+
+
 def receive(source: BinaryIO, writer: LayerWriter) -> None:
     """Puts a layer that arrives as the module's text says. Raises EOFError when it ends before its end, lmdb.Error."""
     while True:
@@ -169,11 +188,14 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with lmdb.open(directory, map_size=int(map_bytes), max_dbs=4, max_readers=1024, readahead=False) as environment:
             rows, meta = (environment.open_db(name, create=False) for name in (b"rows", b"meta"))
+            answer = DONE
             if what == "put":
                 _put(environment, rows, meta, int(more[0]))
-            else:
+            elif what == "delete":
                 _delete(environment, rows, meta, int(more[0]), map(bytes.fromhex, more[1:]))
-        answer = DONE
+            else:
+                left = _pack(environment, rows, int(more[0]), bytes.fromhex(more[1]), bytes.fromhex(more[2]))
+                answer = DONE if left is None else f"{UPTO} {left.hex()}"
     except EOFError:
         return 1
     except lmdb.Error as error:
@@ -195,6 +217,15 @@ def _delete(environment: lmdb.Environment, rows: Any, meta: Any, count: int, nam
         while delete_slice(environment, rows, meta, name, count):
             if select.select([sys.stdin], [], [], DROP_PAUSE)[0]:  # it has ended
                 return
+
+
+def _pack(environment: lmdb.Environment, rows: Any, count: int, low: bytes, high: bytes) -> bytes | None:
+    left: bytes | None = low
+    while left is not None:
+        left = pack_slice(environment, rows, left, high, count)
+        if select.select([sys.stdin], [], [], DROP_PAUSE)[0]:  # it has ended
+            break
+    return left
 
 
 if __name__ == "__main__":

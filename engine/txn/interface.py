@@ -48,6 +48,8 @@ class LockWait(BaseException):
     def __init__(self, ticket: WaitTicket) -> None:
         super().__init__("waiting for a lock")
         self.ticket = ticket
+        self.then: Callable[[], None] | None = None
+        """What is asked when the lock was granted, before the statement runs again. Raises SqlError."""
 
 
 class Transaction(Protocol):
@@ -69,13 +71,32 @@ class Transaction(Protocol):
         """Locks the key. Raises LockWait; 40P01 when waiting would close a cycle; with wait='nowait' raises 55P03, with
         'skip locked' returns False. Returns True when held. Strengths never go down."""
 
+    def take_key(self, key: bytes, to_have: bool = True) -> bytes | None:
+        """What is under a unique key, when nobody else's transaction under way has written it; None: nothing is, and
+        the key is locked, if it is `to_have`. Raises LockWait, 40P01."""
+
+    def wait_for_writer(self, key: bytes) -> None:
+        """Raises LockWait if another transaction that is under way has written the key."""
+
     def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
         """Locks a table in a mode of engine/txn/locks.py, as `lock` does a key."""
 
-    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+    def get_locked(
+        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+    ) -> bytes | None:
         """Locks the key, then gives its newest sequenced value (own write first), which may be newer than the snapshot:
         the caller re-evaluates its condition on it (READ COMMITTED). Under REPEATABLE READ a version newer than the
-        snapshot raises 40001. None: the row is gone."""
+        snapshot raises 40001. None: the row is gone. `same_key`, for KEY SHARE: whether two versions agree in all
+        unique columns, where the table has others than those of its primary key."""
+
+    def get_to_change(self, key: bytes) -> bytes | None:
+        """`get_locked` as NO KEY UPDATE, of a row whose unique columns may be going to change (`strengthen`)."""
+
+    def strengthen(self, key: bytes) -> None:
+        """Makes the lock that `get_to_change` has taken UPDATE. Who has to wait for that holds nothing meanwhile."""
+
+    def has_written(self, key: bytes) -> bool:
+        """Whether this transaction has written the key."""
 
     def newest(self, key: bytes) -> bytes | None:
         """The newest sequenced value of a key, own write first, without a lock: for uniqueness checks of a key that

@@ -8,8 +8,16 @@ which modes conflict. Two spaces exist: rows by `ROW_CONFLICTS` (PostgreSQL 16 m
            name -> Contended(holders {transaction: modes}, waiters FIFO)         (shared, or waited for)
 
 Nothing blocks here. `acquire` returns at once: None when the lock is held, a `Ticket` when it must be waited for. The
-ticket is granted when the holders in its way have gone, in the order of arrival; a newcomer does not overtake a waiter
-that it conflicts with, unless it already holds the lock in some mode (it would wait for itself).
+ticket is granted when the holders in its way have gone, in the order of arrival. A newcomer does not overtake a waiter
+that it conflicts with, unless it already holds the lock in some mode (it would wait for itself), or it is a row's, and
+no holder is in its way (heapam.c: only who has to wait stands in line).
+
+Whoever finds that a unique key is there *looks on* (`wait_for_writer`): waits until nobody who has written under it
+holds it, and then holds nothing.
+
+The keys of a bulk insert are millions, and have no entries of their own: its transaction *claims* the storage ids of
+its runs, and a key that a run has is locked as if there were an entry. Somebody who asks for such a key makes the
+entry, and queues behind it.
 
 Deadlocks are looked for when a wait begins: an edge goes from a waiter to every conflicting holder and to every earlier
 waiter that it conflicts with; a path back to the newcomer is a cycle, and the newcomer gets 40P01. Since every wait
@@ -19,16 +27,23 @@ that closes a cycle is refused as it begins, there never is a cycle to find late
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from catalog.durations import durations
 from catalog.errors import SqlError
+from engine.storage.keys import PREFIX_BYTES
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from engine.txn.serializable import SerializableSpace
 
+if TYPE_CHECKING:
+    from engine.storage.runs import BulkRun
+
+LOOKS_ON = 0  # the mode of a ticket that gives no lock
+
 ROW_CONFLICTS: Mapping[int, int] = {
+    LOOKS_ON: UPDATE | NO_KEY_UPDATE,
     KEY_SHARE: UPDATE,
     SHARE: UPDATE | NO_KEY_UPDATE,
     NO_KEY_UPDATE: UPDATE | NO_KEY_UPDATE | SHARE,
@@ -75,6 +90,16 @@ class Owner(Protocol):
     waiting: Ticket | None
     row_locks: dict[Hashable, int]  # name -> modes, for the space of rows
     table_locks: dict[Hashable, int]
+
+
+class Claimant(Owner, Protocol):
+    """A transaction whose bulk runs lock the keys that they have."""
+
+    runs: list[BulkRun]
+
+    def has_in_runs(self, key: bytes) -> bool: ...
+
+    def has_written(self, key: bytes) -> bool: ...
 
 
 class Ticket:
@@ -131,11 +156,52 @@ class LockSpace:
         self.moved: dict[Hashable, bytes] = {}  # rows that got another key lately: what becomes of them is told right
         self.waits = durations("shoal_lock_wait_seconds")  # of all spaces, until they end
         self._held: dict[Hashable, Owner | Contended] = {}
+        self._claims: dict[bytes, list[Claimant]] = {}  # by storage id, as the prefix of its keys
 
     @property
     def held(self) -> int:
         """How many locks there are."""
         return len(self._held)
+
+    # ---- keys that bulk runs lock -----------------------------------------------------------------------------------
+
+    def claim(self, owner: Claimant, prefix: bytes) -> None:
+        """From now on what the owner's runs have under a storage id is locked by it, in the mode UPDATE. Nobody else
+        holds a lock of such a key (engine/bulk/claims.py)."""
+        self._claims.setdefault(prefix, []).append(owner)
+
+    def unclaim(self, owner: Claimant, prefixes: Iterable[bytes]) -> None:
+        """The end of claims. What had to become locks of its own is released like any other."""
+        for prefix in prefixes:
+            others = [item for item in self._claims.pop(prefix) if item is not owner]
+            if others:
+                self._claims[prefix] = others
+
+    def claimants(self, prefix: bytes, owner: Owner) -> list[Claimant]:
+        """Who else has claims under a storage id."""
+        return [item for item in self._claims.get(prefix, ()) if item is not owner]
+
+    def held_by_others(self, prefix: bytes, owner: Owner) -> list[bytes]:
+        """The keys under a storage id that somebody else has a lock of. Looks at every lock that there is."""
+        return [
+            name
+            for name, place in self._held.items()
+            if isinstance(name, bytes)
+            and name.startswith(prefix)
+            and place is not owner
+            and not (isinstance(place, Contended) and place.holders.keys() <= {owner})
+        ]
+
+    def _enter_claim(self, name: bytes, asker: Owner) -> Owner | None:
+        """Makes a lock of its own of a key that is locked by somebody else's claim; None for one that is not."""
+        for owner in self._claims.get(name[:PREFIX_BYTES], ()):
+            if owner is not asker and owner.has_in_runs(name):
+                self._held[name] = owner
+                owner.row_locks[name] = UPDATE
+                return owner
+        return None
+
+    # ---- locks --------------------------------------------------------------------------------------------------
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
         """Takes the lock and returns None, or queues and returns the ticket. Raises 40P01.
@@ -145,7 +211,7 @@ class LockSpace:
         """
         assert owner.waiting is None, "a transaction that waits cannot ask for another lock"
         place = self._held.get(name)
-        if place is None:
+        if place is None and not (self._claims and (place := self._enter_claim(name, owner))):  # type: ignore[arg-type]
             self._held[name] = owner
             held_modes[name] = mode
             return None
@@ -159,8 +225,29 @@ class LockSpace:
             entry.holders[owner] = own | mode
             held_modes[name] = own | mode
             return None
-        ticket = Ticket(self, name, owner, mode)
-        if own:
+        return self._queue(entry, Ticket(self, name, owner, mode), bool(own))
+
+    def wait_for_writer(self, owner: Owner, name: bytes, is_there: bool = True) -> Ticket | None:
+        """The ticket with which the owner looks on; None if nobody else who has written under the name holds it, or,
+        where nothing `is_there` yet, nobody else who may bring it. Raises 40P01."""
+        place = self._held.get(name)
+        if place is None and self._claims:
+            place = self._enter_claim(name, owner)
+        if place is None or place is owner:
+            return None
+        holders = cast("Iterable[Claimant]", place.holders if isinstance(place, Contended) else (place,))
+        if not any(
+            holder is not owner
+            and (holder.has_written(name) if is_there else self._modes_of(holder, name) >= NO_KEY_UPDATE)
+            for holder in holders
+        ):
+            return None
+        return self._queue(self._contended(name, place), Ticket(self, name, owner, LOOKS_ON), False)
+
+    def _queue(self, entry: Contended, ticket: Ticket, first: bool) -> Ticket:
+        """Begins a wait. Raises 40P01."""
+        owner = ticket.owner
+        if first:
             entry.waiters.appendleft(ticket)
         else:
             entry.waiters.append(ticket)
@@ -173,8 +260,10 @@ class LockSpace:
         return ticket
 
     def all_free(self, names: Sequence[Hashable]) -> bool:
-        """Whether nobody holds one of these locks."""
-        return self._held.keys().isdisjoint(names)
+        """Whether nobody holds one of these locks, and no claim can have them."""
+        return self._held.keys().isdisjoint(names) and not (
+            self._claims and any(name[:PREFIX_BYTES] in self._claims for name in names)  # type: ignore[index]
+        )
 
     def take_free(self, owner: Owner, held_modes: dict[Hashable, int], names: Sequence[Hashable], mode: int) -> None:
         """Takes locks that are all free."""
@@ -190,6 +279,8 @@ class LockSpace:
     def would_block(self, owner: Owner, name: Hashable, mode: int) -> bool:
         """Whether acquire would give a ticket now."""
         place = self._held.get(name)
+        if place is None and self._claims:
+            place = self._enter_claim(name, owner)  # type: ignore[arg-type]
         if place is None or place is owner:
             return False
         entry = self._contended(name, place)
@@ -206,6 +297,14 @@ class LockSpace:
             elif isinstance(place, Contended):
                 place.holders.pop(owner, None)
                 self._grant(name, place)
+
+    def restore(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, modes: int) -> None:
+        """The owner goes back to the modes that it had before, and who waited for the others may be granted."""
+        held_modes[name] = modes
+        place = self._held.get(name)
+        if isinstance(place, Contended) and owner in place.holders:
+            place.holders[owner] = modes
+            self._grant(name, place)
 
     def forget(self, ticket: Ticket) -> None:
         """Takes a ticket out of its queue."""
@@ -230,13 +329,6 @@ class LockSpace:
             return {}
         return dict(place.holders) if isinstance(place, Contended) else {place: 0}
 
-    def any_held(self, names: set[bytes], owner: Owner) -> Hashable | None:
-        """One of these names that somebody else holds, or None: for bulk writers, one set intersection."""
-        for name in self._held.keys() & names:
-            if self._held[name] is not owner:
-                return name
-        return None
-
     def _contended(self, name: Hashable, place: Owner | Contended) -> Contended:
         if isinstance(place, Contended):
             return place
@@ -255,24 +347,27 @@ class LockSpace:
         for holder, modes in entry.holders.items():
             if holder is not owner and modes & conflicts:
                 return True
-        if holds_some:
+        if holds_some or self.conflicts is ROW_CONFLICTS:
             return False
         return any(self.conflicts[ticket.mode] & mode for ticket in entry.waiters)
 
     def _grant(self, name: Hashable, entry: Contended) -> None:
         granted: list[Ticket] = []
         refused = 0
-        for ticket in list(entry.waiters):
+        # Who looks on comes first: it is in nobody's way.
+        for ticket in sorted(entry.waiters, key=_gives_a_lock):
             conflicts = self.conflicts[ticket.mode]
             taken = any(modes & conflicts for holder, modes in entry.holders.items() if holder is not ticket.owner)
-            if taken or refused & conflicts:
+            if taken or (refused & conflicts and ticket.mode != LOOKS_ON):
                 refused |= ticket.mode
                 continue
             entry.waiters.remove(ticket)
+            granted.append(ticket)
+            if ticket.mode == LOOKS_ON:
+                continue
             modes = entry.holders.get(ticket.owner, 0) | ticket.mode
             entry.holders[ticket.owner] = modes
             self._held_by(ticket.owner)[name] = modes
-            granted.append(ticket)
         if not entry.waiters:
             if not entry.holders:
                 del self._held[name]
@@ -314,6 +409,10 @@ class LockSpace:
                 if other is not None and not (queues and _alike(other, ticket)):
                     stack.append((blocker, [*path, (owner, blocker)]))
         return []
+
+
+def _gives_a_lock(ticket: Ticket) -> bool:
+    return ticket.mode != LOOKS_ON
 
 
 def _alike(one: Ticket, other: Ticket) -> bool:

@@ -11,7 +11,7 @@ When all parts are done (`close`) what foreign keys ask for runs, and that sees 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedList
@@ -95,12 +95,30 @@ class StatementView:
     def deferral(self) -> Deferred | None:
         return self.transaction.deferral()
 
-    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
-        value = self.transaction.get_locked(key, strength, wait)
+    def get_locked(
+        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+    ) -> bytes | None:
+        value = self.transaction.get_locked(key, strength, wait, same_key)
         return None if key in self.touched else value
+
+    def get_to_change(self, key: bytes) -> bytes | None:
+        value = self.transaction.get_to_change(key)
+        return None if key in self.touched else value
+
+    def strengthen(self, key: bytes) -> None:
+        self.transaction.strengthen(key)
+
+    def has_written(self, key: bytes) -> bool:
+        return self.transaction.has_written(key)
 
     def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
         return self.transaction.lock(key, strength, wait)
+
+    def take_key(self, key: bytes, to_have: bool = True) -> bytes | None:
+        return self.transaction.take_key(key, to_have)
+
+    def wait_for_writer(self, key: bytes) -> None:
+        self.transaction.wait_for_writer(key)
 
     def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
         self.transaction.lock_table(oid, mode, wait)

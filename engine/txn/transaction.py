@@ -19,7 +19,7 @@ REPEATABLE READ: `get_locked` finds a version newer than the snapshot: 40001, th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -28,8 +28,9 @@ from sortedcontainers import SortedList
 from catalog.errors import SqlError
 from catalog.memory import Account
 from catalog.schema import Catalog, SchemaObject
+from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
-from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, UPDATE, LockWait
+from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, READ_COMMITTED, SERIALIZABLE, UPDATE, LockWait
 from engine.txn.locks import LockSpace, Ticket
 from engine.txn.serializable import Serial, Tracked
 
@@ -51,6 +52,7 @@ MISSING = _Missing()
 WRITE_BYTES = 400  # that a write takes beside its value: the key, places in dictionaries and lists, its lock
 BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
 UNCOUNTED = 1 << 16  # bytes of writes that nobody counts
+NOTHING_CLAIMED: frozenset[bytes] = frozenset()
 
 UndoRecord = bytes | tuple[bytes, bytes | None]
 """The key of a write, and what it has replaced if the transaction had written under that key before."""
@@ -64,6 +66,7 @@ class Savepoint:
     runs: int
     row_locks: int  # how many were held: dicts keep their order, so the later ones are known
     table_locks: int
+    upgrades: int
     settings: SettingsState | None  # the session's settings, to be put back
     dropped_storage: int  # how many storage ids were to be dropped
     deferred: tuple[int, dict[int, bool]] | None  # Deferred.position()
@@ -75,7 +78,9 @@ class Transaction:
     __slots__ = (
         "_again",
         "_base",
+        "_changing",
         "_kept",
+        "_loose",
         "_moved",
         "_ordered",
         "_row_space",
@@ -83,10 +88,13 @@ class Transaction:
         "_store",
         "_table_space",
         "_undo",
+        "_undone",
+        "_upgrades",
         "account",
         "catalog",
         "catalog_base",
         "changed_objects",
+        "claimed",
         "deferred",
         "dropped_storage",
         "exclusive",
@@ -97,6 +105,7 @@ class Transaction:
         "kept_storage",
         "met",
         "process_id",
+        "queried",
         "read_only",
         "row_locks",
         "runs",
@@ -133,13 +142,19 @@ class Transaction:
         self.held = 0  # bytes that they take, about
         self.held_up_to = UNCOUNTED  # what the account has given for them, and the first bytes, which are free
         self._ordered: SortedList | None = None
+        # Locks that were made stronger since the first savepoint, and what it had before: of few transactions.
+        self._upgrades: list[tuple[LockSpace, Hashable, int]] | None = None
         self.row_locks: dict[Hashable, int] = {}
         self.table_locks: dict[Hashable, int] = {}
+        self.claimed = NOTHING_CLAIMED  # prefixes of storage ids under which its runs lock the keys that they have
         self.waiting: Ticket | None = None
         self._snapshot: Snapshot | StoresSnapshot | None = None
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
         self._again: Ticket | None = None  # what it waits for
         self._moved = False  # it is to run again on a new one
+        self._undone: frozenset[bytes] = NOTHING_CLAIMED  # by its last wait: what the statement will write again
+        self._changing: bytes | None = None  # the row that is changed now, or was last
+        self._loose: bytes | None = None  # a row that was first locked by the change that is under way
         self._base: CurrentView | Snapshot | CurrentStores | SequencedStores | StoresSnapshot | Tracked = store.current
         self.snapshot_lsn: Lsn = store.durable_lsn
         self.savepoints: list[Savepoint] = []
@@ -151,7 +166,8 @@ class Transaction:
         self.in_block = False  # between BEGIN and COMMIT: constraints may be deferred
         self.deferred: Deferred | None = None
         self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
-        self.exclusive = False  # holds, or waits for, a table lock that shuts out readers
+        self.queried = False  # a statement of it has had a snapshot: its modes stay as they are
+        self.exclusive = False  # holds, or waits for, a lock that shuts out readers, or those who draw from a sequence
         self.met: Lsn = 0  # what was sequenced when it last looked at a version that was not durable
 
     # ---- where it reads and writes ----------------------------------------------------------------------------------
@@ -187,6 +203,7 @@ class Transaction:
 
     def begin_statement(self) -> int:
         """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
+        self.queried = True
         if self.isolation == READ_COMMITTED:
             if self._kept is not None and self._begins_again():
                 return len(self._undo)
@@ -207,10 +224,10 @@ class Transaction:
         return len(self._undo)
 
     def run_again(self, wait: LockWait) -> None:
-        """A READ COMMITTED statement waits. If it waits for a row, it is to run again on the snapshot that it has, but
-        where that is one of what is not durable yet."""
+        """A READ COMMITTED statement waits. If it waits for a row, or for an advisory lock in the midst of its rows, it
+        is to run again on the snapshot that it has, but where that is one of what is not durable yet."""
         ticket = wait.ticket
-        if self.isolation != READ_COMMITTED or not isinstance(ticket, Ticket) or ticket.space is not self._row_space:
+        if self.isolation != READ_COMMITTED or not isinstance(ticket, Ticket) or ticket.space is self._table_space:
             return
         if self._moved:
             self._moved = False
@@ -299,19 +316,50 @@ class Transaction:
             if wait == "nowait":
                 raise SqlError("55P03", "could not obtain lock on row in relation")
             return False
+        if held is not None and self.savepoints:
+            self._note_upgrade(self._row_space, key, held)
         ticket = self._row_space.acquire(self, self.row_locks, key, strength)
         if ticket is not None:
             raise LockWait(ticket)
         return True
 
+    def take_key(self, key: bytes, to_have: bool = True) -> bytes | None:
+        """What is under a unique key; None: nothing is, and the key is locked, so that nobody else brings it. What is
+        there is not locked, and nobody who might take it away has written it (_bt_check_unique). Raises LockWait.
+        Without `to_have` a free key is not locked either."""
+        found = self.newest(key)
+        if found is None:
+            ticket = self._row_space.wait_for_writer(self, key, False)
+            if ticket is not None:
+                raise LockWait(ticket)  # who else waits for the key holds nothing meanwhile
+            if to_have:
+                self.lock(key, UPDATE)
+        else:
+            self.wait_for_writer(key)
+        return found
+
+    def wait_for_writer(self, key: bytes) -> None:
+        """Raises LockWait if another transaction that is under way has written the key."""
+        ticket = self._row_space.wait_for_writer(self, key)
+        if ticket is not None:
+            raise LockWait(ticket)
+
+    def has_written(self, key: bytes) -> bool:
+        """Whether something is written under the key, singly or in bulk."""
+        if self.waiting is not None and (key == self._changing or key in self._undone):
+            return True  # it writes the key again when its wait is over
+        return key in self.writes or self.has_in_runs(key)
+
     def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
         """Locks a table (by OID), or a name that is about to be taken, in one of the modes of engine/txn/locks.py.
         Raises LockWait, 40P01, 55P03."""
-        held = self.table_locks.get(oid, 0)
-        if held & mode:
+        held = self.table_locks.get(oid)
+        if held is not None and held & mode:
             return
         if wait == "nowait" and self._table_space.would_block(self, oid, mode):
             raise SqlError("55P03", "could not obtain lock on relation")
+        if held is not None and self.savepoints:
+            self._note_upgrade(self._table_space, oid, held)
         ticket = self._table_space.acquire(self, self.table_locks, oid, mode)
         if ticket is not None:
             raise LockWait(ticket)
@@ -321,31 +369,93 @@ class Transaction:
         if self.table_locks.pop(oid, 0):
             self._table_space.release(self, [oid])
 
-    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+    def claim(self, prefixes: Iterable[bytes]) -> None:
+        """The keys of its runs under these storage ids are locked from now on, as single writes are."""
+        new = frozenset(prefixes) - self.claimed
+        self.claimed |= new
+        for prefix in new:
+            self._row_space.claim(self, prefix)
+
+    def has_in_runs(self, key: bytes) -> bool:
+        return any(run.get(key) is not None for run in self.runs)
+
+    @property
+    def row_space(self) -> LockSpace:
+        """Where rows and keys are locked."""
+        return self._row_space
+
+    def _unclaim(self) -> None:
+        self._row_space.unclaim(self, self.claimed)
+        self.claimed = NOTHING_CLAIMED
+
+    def get_locked(
+        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+    ) -> bytes | None:
         held = self.row_locks.get(key)
-        if held is None or held < strength:
-            if wait != "block":
-                if not self.lock(key, strength, wait):
-                    return None
-            elif (ticket := self._row_space.acquire(self, self.row_locks, key, strength)) is not None:
+        if self.isolation != READ_COMMITTED and self._row_space.would_block(self, key, strength):
+            self._refuse_changed(key, strength)
+        if held is None and wait == "block":
+            ticket = self._row_space.acquire(self, self.row_locks, key, strength)
+            if ticket is not None:
                 raise LockWait(ticket)
+        elif (held is None or held < strength) and not self.lock(key, strength, wait):
+            return None
         if self.writes or self.runs:
             own = self._written(key)
             if own is not MISSING:
+                if self.isolation != READ_COMMITTED:
+                    self._refuse_changed(key, strength)
                 return own  # type: ignore[return-value]
         newest = self._store.newest(key)
         if self.serial is not None and (newest is None or newest[1] is None):
             self.serial.read_key(key)  # that it is not there; a row that is there is locked
         if newest is None:
+            self._leave(key)
             return None
         if self.isolation != READ_COMMITTED and newest[0] > self.snapshot_lsn:
+            seen = self._base.get(key) if strength == KEY_SHARE else None
+            if seen is not None and newest[1] is not None and (same_key is None or same_key(seen, newest[1])):
+                return seen  # the key is what it was: whatever else has changed is not what this lock is for
             what = "update" if newest[1] is not None or self._has_moved(key, newest[0]) else "delete"
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
         if newest[0] > self._store.durable_lsn:
             self.met = self._store.sequenced_lsn
+        if strength == KEY_SHARE and newest[1] is not None and self._kept is not None and self._base is self._kept:
+            seen = self._kept.get(key)  # no change that leaves the key is in this lock's way, so that none is looked at
+            if seen is not None and (same_key is None or same_key(seen, newest[1])):
+                return seen
         if newest[1] is None and self._kept is not None and self._base is self._kept and key in self._row_space.moved:
             self._look_elsewhere(key)
+        if newest[1] is None:
+            self._leave(key)
         return newest[1]
+
+    def _leave(self, key: bytes) -> None:
+        """Lets go of the lock of a row that is gone: others may bring one under its key."""
+        if self.row_locks.pop(key, None) is not None:
+            self._row_space.release(self, [key])
+
+    def _refuse_changed(self, key: bytes, strength: int) -> None:
+        """40001 for a row of the snapshot that another transaction has changed since then (REPEATABLE READ), whatever
+        is under its key by now: nobody waits for the lock of that, and one's own new row is not the old one."""
+        newest = self._store.newest(key)
+        if newest is None or newest[0] <= self.snapshot_lsn or self._base.get(key) is None:
+            return
+        if newest[1] is None or strength != KEY_SHARE:
+            what = "update" if newest[1] is not None or self._has_moved(key, newest[0]) else "delete"
+            raise SqlError("40001", f"could not serialize access due to concurrent {what}")
+
+    def get_to_change(self, key: bytes) -> bytes | None:
+        self._changing = key
+        self._loose = None if key in self.row_locks else key
+        return self.get_locked(key, NO_KEY_UPDATE)
+
+    def strengthen(self, key: bytes) -> None:
+        """PostgreSQL looks at the new values first, and then locks once (heap_update)."""
+        if self._loose == key and self.row_locks[key] != UPDATE and self._row_space.would_block(self, key, UPDATE):
+            del self.row_locks[key]
+            self._row_space.release(self, [key])
+        self.lock(key, UPDATE)
 
     def _look_elsewhere(self, key: bytes) -> NoReturn:
         """The row has another key now. Where PostgreSQL goes on to its new version, the statement runs again on a new
@@ -446,6 +556,7 @@ class Transaction:
         if self.account is not None:
             self.account.give(self.held_up_to - UNCOUNTED)
         self.held, self.held_up_to = 0, UNCOUNTED
+        self.writes, self._undo, self._ordered = {}, [], None
 
     def delete(self, key: bytes) -> None:
         self.put(key, None)
@@ -470,6 +581,8 @@ class Transaction:
     def rollback_to(self, mark: int) -> None:
         undo = self._undo
         writes = self.writes
+        if self.waiting is not None:
+            self._undone = frozenset(self.written_since(mark))
         while len(undo) > mark:
             item = undo.pop()
             key = item if isinstance(item, bytes) else item[0]
@@ -497,6 +610,7 @@ class Transaction:
                 len(self.runs),
                 len(self.row_locks),
                 len(self.table_locks),
+                len(self._upgrades or ()),
                 settings,
                 len(self.dropped_storage),
                 None if self.deferred is None else self.deferred.position(),
@@ -523,9 +637,30 @@ class Transaction:
         del self.runs[point.runs :]
         self._release_after(self._row_space, self.row_locks, point.row_locks)
         self._release_after(self._table_space, self.table_locks, point.table_locks)
+        self._restore_after(point.upgrades)
+
+    def _note_upgrade(self, space: LockSpace, name: Hashable, modes: int) -> None:
+        if self._upgrades is None:
+            self._upgrades = []
+        self._upgrades.append((space, name, modes))
+
+    def _restore_after(self, count: int) -> None:
+        """Locks that a savepoint's time has made stronger are again what they were before it."""
+        upgrades = self._upgrades
+        while upgrades and len(upgrades) > count:
+            space, name, modes = upgrades.pop()
+            held = self.row_locks if space is self._row_space else self.table_locks
+            if name in held:
+                space.restore(self, held, name, modes)
 
     def _release_after(self, space: LockSpace, held: dict[Hashable, int], count: int) -> None:
         later = list(held)[count:]
+        if self.claimed and space is self._row_space:  # what others have made locks of stays as long as its run
+            later = [
+                name
+                for name in later
+                if name[:PREFIX_BYTES] not in self.claimed or not self.has_in_runs(name)  # type: ignore[index, arg-type]
+            ]
         for name in later:
             del held[name]
         space.release(self, later)
@@ -555,6 +690,11 @@ class Transaction:
     def leave_session(self, writes: dict[bytes, bytes | None]) -> None:
         """It is prepared (engine/txn/two_phase.py): these are its writes, and all that it still does is hold locks."""
         self.process_id = 0  # as PostgreSQL shows whoever waits for it
+        if self.claimed:  # its runs become writes
+            for key in writes:
+                if key[:PREFIX_BYTES] in self.claimed:
+                    self.lock(key, UPDATE)
+            self._unclaim()
         self.writes, self.runs, self._undo, self._ordered = writes, [], [], None
         self.savepoints.clear()
         self._forget_kept()
@@ -567,9 +707,12 @@ class Transaction:
         self._store = other._store
 
     def release(self) -> None:
-        """Lets go of every lock, of the snapshot and of memory: after sequencing, or at rollback."""
+        """Lets go of every lock, of the snapshot and of memory: after sequencing, or at rollback. What took much memory
+        has no writes any more."""
         if self.held_up_to != UNCOUNTED:
             self._let_go()
+        if self.claimed:
+            self._unclaim()
         if self.row_locks:
             names = list(self.row_locks)
             self.row_locks = {}
@@ -583,6 +726,10 @@ class Transaction:
         if self._snapshot is not None:
             self._snapshot.close()
             self._snapshot = None
+        # A session keeps its last transaction for a while: files and pages that it has read are to go now.
+        self._base = self._store.current
+        if self.runs:
+            self.runs = []
 
     def abort(self) -> None:
         """Throws the write set away and lets go of everything."""

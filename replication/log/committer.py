@@ -31,9 +31,9 @@ from replication.interface import (
     SessionState,
 )
 from replication.log.groups import Group, Multi, make_part
-from replication.log.layout import decode_head, decode_ledgers, encode, paths
+from replication.log.layout import decode_head, encode, paths
 from replication.log.leader import LeaderLog
-from replication.log.ledgers import last_of_epoch
+from replication.log.ledger_list import Pages
 from replication.log.settings import LogSettings
 
 log = logging.getLogger("shoal.log")
@@ -248,8 +248,7 @@ class Committer:
             return stands, znode.version, True
         if head.epoch <= leader.epoch.epoch:
             return stands, znode.version, False
-        found = await coordination.get(where.ledgers)
-        end = None if found is None else last_of_epoch(decode_ledgers(found.data), leader.epoch.epoch)
+        end = await Pages(leader.tablespace).end_of_epoch(coordination, leader.epoch.epoch)
         if end is None:
             raise UnknowableError
         return stands, znode.version, end >= last

@@ -18,7 +18,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from replication.interface import Check, Coordination, CoordinationUnavailableError, Epoch, Replica, Spec, Znode
+from replication.interface import Check, Coordination, CoordinationUnavailableError, Epoch, Head, Replica, Spec, Znode
 from replication.log.layout import decode_epoch, decode_replica, decode_spec, node_path, paths
 from replication.log.presence import LACKS, LEASE
 from replication.log.settings import Clock, LogSettings
@@ -128,6 +128,15 @@ class Election:
             return None
         lease = float(decode_replica(found.data).detail.get(LEASE, "0"))
         return (Check(path, found.version),) if lease > 0 and now - self._seen[1] > lease else None
+
+    async def somebody_has(self, head: Head, coordination: Coordination) -> bool:
+        """Whether another replica could lead at once. Raises CoordinationUnavailableError."""
+        replicas = await self._replicas(coordination)
+        return any(
+            replica.applied >= head.lsn and replica.role != "bootstrapping"
+            for name, replica in replicas.items()
+            if name != self._node
+        )
 
     async def _replicas(self, coordination: Coordination) -> dict[str, Replica]:
         where = paths(self._tablespace)

@@ -1,6 +1,6 @@
 """Following the log: whatever the head has passed is fetched, verified and applied, in LSN order, never past the head.
 
-    watch on head -> read it -> objects behind it (replication/log/objects.py) -> fetched some ahead, in order
+    watch on head -> read it -> objects behind it (replication/log/objects.py) -> fetched in runs, some ahead, in order
                   -> every entry verified (replication/log/ledger_object.py) -> its bulk files fetched -> applied
 
 The head is read again when the watch fires, and every `poll` seconds in any case, then after a `sync`: that proves how
@@ -14,6 +14,7 @@ Two things end it, and are for its owner: the log behind it is gone (LogGoneErro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -32,9 +33,10 @@ from replication.interface import (
 from replication.log.bulk import BulkFiles
 from replication.log.layout import bulk_name, decode_head, object_name, paths
 from replication.log.ledger_object import Position, decode_object
-from replication.log.objects import Found, ObjectMap
+from replication.log.objects import Found, ObjectMap, runs
 from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
 from replication.log.waiting import FreshReads, LsnWaiters
+from replication.stores.calls import get_each
 
 log = logging.getLogger("shoal.log")
 
@@ -197,22 +199,43 @@ class Follower:
     async def _catch_up(self, coordination: Coordination, head: Head) -> None:
         """Applies what one search finds."""
         found = await self._map.find(coordination, head, self.position.lsn, at_end=self._at_end)
-        rest = deque(found)
-        fetching: deque[tuple[Found, asyncio.Task[bytes]]] = deque()
+        rest = deque(runs(found, self._settings.run_objects, self._settings.run_bytes))
+        fetching: deque[tuple[list[Found], asyncio.Task[dict[str, bytes]]]] = deque()
         try:
             while rest or fetching:
                 while rest and len(fetching) < self._settings.fetch_ahead:
                     following = rest.popleft()
-                    fetching.append((following, asyncio.ensure_future(self._fetch(coordination, following))))
-                current, task = fetching[0]
-                data = await task
+                    fetching.append((following, asyncio.ensure_future(self._fetch_run(coordination, following))))
+                run, task = fetching[0]
+                fetched = await task
                 fetching.popleft()
-                if self._ready is not None:
-                    await self._ready()
-                await self._apply_object(coordination, current, data)
+                for current in run:
+                    data = fetched.pop(object_name(self._tablespace, current.item), None)
+                    if data is None:
+                        data = await self._fetch(coordination, current)
+                    if self._ready is not None:
+                        await self._ready()
+                    await self._apply_object(coordination, current, data)
         finally:
             for _, task in fetching:
                 task.cancel()
+
+    async def _fetch_run(self, coordination: Coordination, run: list[Found]) -> dict[str, bytes]:
+        """The objects of a run by their names. What the store does not give of several is asked for one by one; what
+        does not come then either, when its turn comes: everything before it is applied then, whatever has become of it.
+        """
+        names = [object_name(self._tablespace, found.item) for found in run]
+        if len(run) == 1:
+            return {names[0]: await self._fetch(coordination, run[0])}
+        store = self._stores(run[0].ledger.store)
+        fetched: dict[str, bytes] = {}
+        with contextlib.suppress(StoreUnavailableError):
+            while names and (more := await store.get_many(names)):
+                fetched.update(more)
+                names = [name for name in names if name not in fetched]
+        with contextlib.suppress(StoreUnavailableError):
+            await get_each(store.get, names, fetched)
+        return fetched
 
     async def _fetch(self, coordination: Coordination, found: Found) -> bytes:
         store = self._stores(found.ledger.store)

@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import logging
 
-from replication.interface import Coordination, CoordinationUnavailableError, StoreUnavailableError
+from catalog.errors import SqlError
+from replication.interface import Coordination, CoordinationUnavailableError, Ledger, StoreUnavailableError
 from replication.log.layout import decode_checkpoints, decode_replica, decode_spec, ledger_folder, paths
-from replication.log.leader import DeposedError, LeaderLog
+from replication.log.leader import LeaderLog
+from replication.log.ledger_list import DeposedError
 from replication.log.ledgers import Ledgers, Needs, close_committed, droppable, sweep
 from replication.log.settings import Clock, LogSettings, StoreOf
 
@@ -41,23 +43,25 @@ class Housekeeping:
                     await self.once()
                 except (CoordinationUnavailableError, StoreUnavailableError) as error:
                     log.info("old ledgers are kept for now: %s", error)
+                except SqlError as error:
+                    log.warning("old ledgers are kept for now: %s", error.message)
 
     async def once(self) -> Ledgers:
         """Gives the ledgers that it has dropped. Raises DeposedError, and what store and coordination raise."""
         leader = self._leader
         needs = await self._needs(leader.coordination)
-        gone = droppable(leader.ledgers, needs, self._clock.wall())
-
-        def change(ledgers: Ledgers) -> Ledgers:
-            kept = tuple(ledger for ledger in ledgers if ledger not in gone)
-            return close_committed(kept, leader.committed_lsn, leader.ledger_sizes, self._clock.wall())
-
-        await leader.edit_ledgers(change)
-        for ledger in gone:
-            await self._stores(ledger.store).delete_folder(ledger_folder(leader.tablespace, ledger.ledger))
+        now = self._clock.wall()
+        await leader.edit_ledgers(
+            lambda ledgers: close_committed(ledgers, leader.committed_lsn, leader.ledger_sizes, now)
+        )
+        gone: list[Ledger] = []
+        while part := await leader.list.drop(lambda ledgers: droppable(ledgers, needs, now)):
+            for ledger in part:
+                await self._stores(ledger.store).delete_folder(ledger_folder(leader.tablespace, ledger.ledger))
+            gone += part
         if gone or not self._swept:
             for url in dict.fromkeys(ledger.store for ledger in (*gone, *leader.ledgers)):
-                await sweep(self._stores(url), leader.tablespace, leader.ledgers)
+                await sweep(self._stores(url), leader.tablespace, leader.list.listed.first_ledger)
             self._swept = True
         return tuple(gone)
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import orjson
 
 from catalog.errors import SqlError
-from replication.interface import Checkpoint, Epoch, Head, HeadObject, Ledger, Node, Replica, Spec
+from replication.interface import Checkpoint, Epoch, Head, HeadObject, Ledger, LedgerList, Node, Replica, Spec
 
 RECENT = 24
 """Objects that a head names: a follower closer than that fetches them without listing a ledger."""
@@ -23,11 +23,12 @@ RECENT = 24
 _OBJECT = re.compile(r"(\d{20})-(\d{20})-([0-9a-f]{32})")
 _LEDGER_FOLDER = re.compile(r"ledger-(\d{10})")
 
-Record = TypeVar("Record", Epoch, Ledger, Checkpoint, Node, Replica, Spec, Head)
+Record = TypeVar("Record", Epoch, Ledger, LedgerList, Checkpoint, Node, Replica, Spec, Head)
 _FIELDS: dict[type, frozenset[str]] = {
     kind: frozenset(field.name for field in dataclasses.fields(kind))
-    for kind in (Epoch, Ledger, Checkpoint, Node, Replica, Spec, Head)
+    for kind in (Epoch, Ledger, LedgerList, Checkpoint, Node, Replica, Spec, Head)
 }
+_LISTED = tuple(field.name for field in dataclasses.fields(LedgerList) if field.name != "ledgers")
 
 
 # --- znodes ----------------------------------------------------------------------------------------------------------
@@ -47,6 +48,9 @@ class Paths:
 
     def replica(self, node: str) -> str:
         return f"{self.replicas}/{node}"
+
+    def segment(self, number: int) -> str:
+        return f"{self.ledgers}/{number}"
 
 
 @cache
@@ -78,8 +82,31 @@ def encode_head(head: Head) -> bytes:
     )
 
 
-def encode_list(records: tuple[Ledger, ...] | tuple[Checkpoint, ...]) -> bytes:
-    return orjson.dumps(records)
+def encode_checkpoints(checkpoints: tuple[Checkpoint, ...]) -> bytes:
+    return orjson.dumps(checkpoints)
+
+
+def encode_ledgers(listed: LedgerList) -> bytes:
+    """A list that has never had a segment is a JSON list of records, which nodes of releases without segments read."""
+    if not listed.next_segment:
+        return orjson.dumps(listed.ledgers)
+    known = {name: getattr(listed, name) for name in _LISTED}
+    return orjson.dumps({**known, **_compact(listed.ledgers)})
+
+
+def encode_segment(ledgers: tuple[Ledger, ...]) -> bytes:
+    return orjson.dumps(_compact(ledgers))
+
+
+def _compact(ledgers: tuple[Ledger, ...]) -> dict[str, Any]:
+    """Rows in place of records, and each URL once: a list is written with every new ledger."""
+    stores = list(dict.fromkeys(ledger.store for ledger in ledgers))
+    number = {store: index for index, store in enumerate(stores)}
+    rows = [
+        (item.ledger, item.epoch, item.first, item.last, item.bytes, item.closed, number[item.store])
+        for item in ledgers
+    ]
+    return {"stores": stores, "ledgers": rows}
 
 
 def decode_epoch(data: bytes) -> Epoch:
@@ -107,9 +134,26 @@ def decode_head(data: bytes) -> Head:
     return _record(Head, value)
 
 
-def decode_ledgers(data: bytes) -> tuple[Ledger, ...]:
-    """Oldest first."""
-    return tuple(_record(Ledger, item) for item in _parse(data))
+def decode_ledgers(data: bytes) -> LedgerList:
+    value = _parse(data)
+    if isinstance(value, list):
+        return LedgerList(tuple(_record(Ledger, item) for item in value))
+    return _record(LedgerList, {**value, "ledgers": _rows(value)})
+
+
+def decode_segment(data: bytes) -> tuple[Ledger, ...]:
+    return _rows(_parse(data))
+
+
+def _rows(value: Any) -> tuple[Ledger, ...]:
+    try:
+        stores = value["stores"]
+        return tuple(
+            Ledger(ledger, epoch, first, last, size, closed, stores[store])
+            for ledger, epoch, first, last, size, closed, store in value["ledgers"]
+        )
+    except (TypeError, ValueError, KeyError, IndexError):
+        raise SqlError("XX001", f"a znode of the cluster holds no list of ledgers: {str(value)[:80]}") from None
 
 
 def decode_checkpoints(data: bytes) -> tuple[Checkpoint, ...]:

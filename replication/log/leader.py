@@ -39,24 +39,21 @@ from catalog.durations import durations
 from catalog.errors import SqlError
 from replication.entry import MAX_BODY
 from replication.interface import (
-    Check,
-    ConflictError,
     Coordination,
-    CoordinationUnavailableError,
     Epoch,
     Head,
     HeadObject,
     Ledger,
+    LedgerList,
     ObjectExistsError,
     ObjectMissingError,
-    OutcomeUnknownError,
-    Set,
     StoreUnavailableError,
 )
 from replication.log.bulk import BulkFiles
 from replication.log.groups import Group, GroupObject, Multi, Part, Submission
 from replication.log.interface import Joint
-from replication.log.layout import bulk_name, decode_ledgers, encode_list, object_name, paths
+from replication.log.layout import bulk_name, object_name
+from replication.log.ledger_list import DeposedError, OwnedList
 from replication.log.ledger_object import MAX_FILES, Position, encode_log_entry
 from replication.log.ledgers import Ledgers, close_committed, open_next
 from replication.log.settings import Clock, LogSettings, StoreOf
@@ -84,8 +81,8 @@ class Term:
     epoch_version: int
     head: Head
     head_version: int
-    ledgers: Ledgers  # the last one is open, and this term's
-    ledgers_version: int
+    listed: LedgerList  # the last one is open, and this term's
+    listed_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +93,6 @@ class Told:
     on_deposed: Callable[[int], None]
     on_unknown: Callable[[int], None]
     on_gone: Callable[[], None]  # in place of on_deposed: the log no longer tells where the term ended
-
-
-class DeposedError(Exception):
-    """Another epoch has begun."""
 
 
 _MULTIS = durations("shoal_changelog_multi_seconds")
@@ -126,7 +119,15 @@ class LeaderLog:
         self.epoch_version = term.epoch_version
         self.head = term.head
         self.head_version = term.head_version
-        self.ledgers = term.ledgers
+        self.list = OwnedList(
+            term.tablespace,
+            term.epoch_version,
+            term.listed,
+            term.listed_version,
+            coordination,
+            settings,
+            lambda: self.state == "over",
+        )
         self.coordination = coordination
         self.state: State = "leading"
         self.lease_limit = float("inf")  # clock time from which on another may lead by max_leader_inactivity
@@ -135,8 +136,7 @@ class LeaderLog:
         self.groups: deque[Group] = deque()
         self.multi: Multi | None = None
         self.joints = 0  # among the pending
-        self.store_url = term.ledgers[-1].store
-        self._ledgers_version = term.ledgers_version
+        self.store_url = term.listed.ledgers[-1].store
         self._committer = committer
         self._stores = stores
         self._bulk = bulk
@@ -146,7 +146,7 @@ class LeaderLog:
         self._submitted_lsn = self._formed_lsn = self._told_lsn = term.head.lsn
         self._chain = bytes.fromhex(term.head.hash)
         self._gathered = 0  # bytes of pending bodies
-        self.ledger_sizes: dict[int, int] = {term.ledgers[-1].ledger: 0}
+        self.ledger_sizes: dict[int, int] = {term.listed.ledgers[-1].ledger: 0}
         self._uploaded: dict[str, int] = {}  # bulk file -> the ledger in whose folder it is
         self._reserved: set[str] = set()
         self._puts: dict[GroupObject, asyncio.Task[None]] = {}
@@ -160,11 +160,15 @@ class LeaderLog:
         self._pace: asyncio.TimerHandle | None = None
         self._watchdog: asyncio.TimerHandle | None = None
         self._rolling: asyncio.Task[None] | None = None
-        self._editing = asyncio.Lock()
         self._over = asyncio.Event()
         committer.add(self)
 
     # --- the engine's side ---------------------------------------------------------------------------------------
+
+    @property
+    def ledgers(self) -> Ledgers:
+        """The newest of the list: the last one is open, and this term's."""
+        return self.list.ledgers
 
     @property
     def leading(self) -> bool:
@@ -270,48 +274,9 @@ class LeaderLog:
                 self.form()
 
     async def edit_ledgers(self, change: Callable[[Ledgers], Ledgers]) -> Ledgers:
-        """Changes the list under the epoch. Raises DeposedError; waits while there is no connection."""
-        async with self._editing:
-            wanted = change(self.ledgers)
-            if wanted == self.ledgers:
-                return wanted
-            doubtful = False
-            while True:
-                try:
-                    self._ledgers_version = await self._write_ledgers(wanted, doubtful)
-                    self.ledgers = wanted
-                    return wanted
-                except CoordinationUnavailableError as error:
-                    doubtful = doubtful or isinstance(error, OutcomeUnknownError)
-                    if self.coordination.state == "lost" or self.state == "over":
-                        raise DeposedError from None
-                    await asyncio.sleep(self._settings.retry_pause)
-
-    async def _write_ledgers(self, wanted: Ledgers, doubtful: bool) -> int:
-        """The list's new version. `doubtful`: an earlier try may have written it. Raises DeposedError."""
-        try:
-            return await self._set_ledgers(wanted)
-        except ConflictError:
-            found = await self._written_ledgers(wanted) if doubtful else None
-            if found is None:
-                raise DeposedError from None
-            return found
-
-    async def _set_ledgers(self, wanted: Ledgers) -> int:
-        where = paths(self.tablespace)
-        check = Check(where.epoch, self.epoch_version)
-        change = Set(where.ledgers, encode_list(wanted), self._ledgers_version)
-        return (await self.coordination.multi((check, change)))[1]
-
-    async def _written_ledgers(self, wanted: Ledgers) -> int | None:
-        """The version of the list, if it is the wanted one: only this term writes it while its epoch stands."""
-        where = paths(self.tablespace)
-        await self.coordination.sync()
-        epoch = await self.coordination.get(where.epoch)
-        found = await self.coordination.get(where.ledgers)
-        if epoch is None or epoch.version != self.epoch_version or found is None:
-            return None
-        return found.version if decode_ledgers(found.data) == wanted else None
+        """Changes the newest part of the list under the epoch. Raises DeposedError; waits while there is no
+        connection."""
+        return await self.list.edit(change)
 
     # --- objects -------------------------------------------------------------------------------------------------
 
@@ -503,12 +468,22 @@ class LeaderLog:
         return True
 
     async def _roll(self) -> None:
-        try:
-            await self.edit_ledgers(self._rolled)
-        except DeposedError:
-            self._rolling = None
-            self._committer.cut_off(self, None)
-            return
+        """Opens the next ledger. What cannot be done is tried again until the commits that wait for it are given up,
+        which ends the term."""
+        pause = self._settings.retry_pause
+        while self.state == "leading" or (self.state == "draining" and self.pending):
+            try:
+                await self.edit_ledgers(self._rolled)
+                break
+            except DeposedError:
+                self._rolling = None
+                self._committer.cut_off(self, None)
+                self.check_end()
+                return
+            except Exception:
+                log.exception("the next ledger of %s cannot be opened yet", self.tablespace.hex())
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self._settings.max_retry_pause)
         self._rolling = None
         self.ledger_sizes = {
             ledger.ledger: self.ledger_sizes.get(ledger.ledger, 0) for ledger in self.ledgers if ledger.last is None

@@ -1,4 +1,4 @@
-"""The ledger list: which run of entries lies where, and which of them may go.
+"""The ledger list: which run of entries lies where, and which of them may go. How it is kept: ledger_list.py.
 
     [1: 1-900 closed] [2: 901-901 closed] [3: 902- open]          ids go up and are never used twice
 
@@ -103,24 +103,17 @@ def droppable(ledgers: Ledgers, needs: Needs, now: int) -> list[Ledger]:
     return found
 
 
-async def sweep(store: ChangelogStore, tablespace: bytes, listed: Ledgers) -> list[int]:
-    """Deletes the folders of ledgers that are no longer in the list; gives their numbers.
+async def sweep(store: ChangelogStore, tablespace: bytes, oldest: int) -> list[int]:
+    """Deletes the folders of ledgers that are no longer in the list, which are those before its oldest one; gives their
+    numbers.
 
-    `listed` must have been read while this node led. Ledgers above the newest listed one are left alone. Raises
-    StoreUnavailableError.
+    `oldest` must have been read while this node led. Raises StoreUnavailableError.
     """
-    if not listed:
-        return []
-    known = {ledger.ledger for ledger in listed}
-    newest = listed[-1].ledger
     dropped: list[int] = []
     after = ""
-    while (number := await _next_ledger(store, tablespace, after)) is not None:
-        if number not in known and number < newest:
-            await store.delete_folder(ledger_folder(tablespace, number))
-            dropped.append(number)
-        while number + 1 in known:  # those in a row need no look: each is a listing of a large folder
-            number += 1
+    while (number := await _next_ledger(store, tablespace, after)) is not None and number < oldest:
+        await store.delete_folder(ledger_folder(tablespace, number))
+        dropped.append(number)
         after = ledger_folder(tablespace, number) + "~"  # behind everything in the folder: no name has a '~'
     return dropped
 

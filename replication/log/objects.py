@@ -7,15 +7,17 @@ beyond is what a dead leader uploaded and never committed.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
-from replication.interface import Coordination, Head, HeadObject, Ledger
-from replication.log.layout import decode_ledgers, first_name_from, ledger_folder, parse_object_name, paths
+from replication.interface import Coordination, Head, HeadObject, Ledger, LedgerList
+from replication.log.layout import first_name_from, ledger_folder, parse_object_name
+from replication.log.ledger_list import Pages
 from replication.log.ledgers import Ledgers, last_lsn
 from replication.log.settings import LogGoneError, StoreOf
 
-MAX_LISTED = 500
+MAX_LISTED = 1000
 """Objects found at a time: a far follower comes back for more."""
 
 
@@ -23,6 +25,7 @@ MAX_LISTED = 500
 class Found:
     item: HeadObject
     ledger: Ledger
+    size: int | None = None  # bytes; None: not known
 
 
 class ObjectMap:
@@ -31,7 +34,7 @@ class ObjectMap:
     def __init__(self, tablespace: bytes, stores: StoreOf) -> None:
         self._tablespace = tablespace
         self._stores = stores
-        self._ledgers: Ledgers = ()
+        self._pages = Pages(tablespace)
 
     async def find(self, coordination: Coordination, head: Head, after: int, *, at_end: bool) -> list[Found]:
         """Objects that hold the log from `after` + 1 on without a gap, up to head or fewer.
@@ -43,30 +46,29 @@ class ObjectMap:
         if not recent or recent[0].first > after + 1:
             await self._refresh(coordination)
             return await self._list(coordination, head, after, at_end)
-        known = {ledger.ledger: ledger for ledger in self._ledgers}
+        known = {ledger.ledger: ledger for ledger in self._pages.listed.ledgers}
         if any(item.ledger not in known for item in recent):
-            known = {ledger.ledger: ledger for ledger in await self._refresh(coordination)}
-            if any(item.ledger not in known for item in recent):  # dropped since
+            known = {ledger.ledger: ledger for ledger in (await self._refresh(coordination)).ledgers}
+            if any(item.ledger not in known for item in recent):  # dropped since, or far behind
                 return await self._list(coordination, head, after, at_end)
         return [Found(item, known[item.ledger]) for item in recent]
 
     async def still_listed(self, coordination: Coordination, ledger: int) -> bool:
         """Whether the ledger has not been dropped, as of now."""
         await coordination.sync()
-        return any(known.ledger == ledger for known in await self._refresh(coordination))
+        listed = await self._refresh(coordination)
+        return bool(listed.ledgers) and listed.first_ledger <= ledger <= listed.ledgers[-1].ledger
 
-    async def _refresh(self, coordination: Coordination) -> Ledgers:
-        found = await coordination.get(paths(self._tablespace).ledgers)
-        self._ledgers = () if found is None else decode_ledgers(found.data)
-        return self._ledgers
+    async def _refresh(self, coordination: Coordination) -> LedgerList:
+        return await self._pages.refresh(coordination)
 
     async def _list(self, coordination: Coordination, head: Head, after: int, at_end: bool) -> list[Found]:
-        ledgers = self._ledgers
-        if not ledgers or ledgers[0].first > after + 1:
+        begin = self._pages.listed.first_lsn
+        if begin is None or begin > after + 1:
             raise LogGoneError(after)
         result: list[Found] = []
         reached = after
-        for index, ledger in enumerate(ledgers):
+        async for ledgers, index, ledger in self._ledgers(coordination, after + 1):
             last = min(last_lsn(ledgers, index, head.lsn), head.lsn)  # the list may be newer than the head
             if last <= reached or last < ledger.first:
                 continue
@@ -80,7 +82,7 @@ class ObjectMap:
                     continue
                 if item.first > reached + 1:
                     break
-                result.append(Found(item, ledger))
+                result.append(Found(item, ledger, info.size))
                 reached = item.last
                 if len(result) >= MAX_LISTED:
                     return result
@@ -91,3 +93,23 @@ class ObjectMap:
                     raise LogGoneError(after)  # dropped since the list was read
                 raise SqlError("XX001", f"LSN {reached + 1} is missing in ledger {ledger.ledger} of the store")
         return result
+
+    async def _ledgers(self, coordination: Coordination, lsn: int) -> AsyncIterator[tuple[Ledgers, int, Ledger]]:
+        async for page in self._pages.from_lsn(coordination, lsn):
+            for index, ledger in enumerate(page):
+                yield page, index, ledger
+
+
+def runs(found: Sequence[Found], most: int, size: int) -> list[list[Found]]:
+    """The objects in their order, so many of a ledger together as `most` and their bytes allow. One whose size is not
+    known goes alone: close to the head the log is read object by object."""
+    result: list[list[Found]] = []
+    room = 0
+    for item in found:
+        room -= size if item.size is None else item.size
+        if result and room >= 0 and len(result[-1]) < most and result[-1][-1].ledger.ledger == item.ledger.ledger:
+            result[-1].append(item)
+        else:
+            result.append([item])
+            room = size - (size if item.size is None else item.size)
+    return result

@@ -260,8 +260,18 @@ class ReplicatedLog:
         return None
 
     async def _catch_up(self, head: Head) -> None:
-        async with asyncio.timeout(self._settings.takeover_timeout):
-            await self._follower.wait_for(head.lsn)
+        """Raises TimeoutError when nothing is applied for `takeover_timeout`, or when as much has passed and another
+        replica has everything."""
+        while True:
+            before = self._follower.position.lsn
+            try:
+                async with asyncio.timeout(self._settings.takeover_timeout):
+                    await self._follower.wait_for(head.lsn)
+                    break
+            except TimeoutError:
+                if self._follower.position.lsn == before or await self._election.somebody_has(head, self._coordination):
+                    raise
+                log.info("%s catches up with the log: LSN %d of %d", self.node, self._follower.position.lsn, head.lsn)
         position = self._follower.position
         if position.lsn > head.lsn:
             raise LostElectionError("the log has gone on")  # this process was stopped for long

@@ -33,7 +33,9 @@ class LogSettings:
     retry_pause: float = 0.1  # before asking again who has not answered; doubles up to the next one
     max_retry_pause: float = 2.0
     gather: float = 0.015  # for which a follower lets commits gather before it looks, unless somebody waits for them
-    fetch_ahead: int = 16  # objects that a follower fetches at a time
+    fetch_ahead: int = 16  # runs of objects that a follower fetches at a time
+    run_objects: int = 500  # of a run: small objects that are asked for together
+    run_bytes: int = 1 << 20
     turn_entries: int = 64  # entries that a follower applies before others get their turn
     turn_seconds: float = 0.002
     presence: float = 1.0  # how often a replica says how far it is

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from catalog.errors import SqlError
 from replication.entry import NO_HASH
@@ -26,6 +27,7 @@ from replication.interface import (
     Delete,
     Epoch,
     Head,
+    LedgerList,
     Operation,
     OutcomeUnknownError,
     Set,
@@ -37,13 +39,17 @@ from replication.log.layout import (
     decode_head,
     decode_ledgers,
     encode,
+    encode_checkpoints,
     encode_head,
-    encode_list,
+    encode_ledgers,
     paths,
 )
 from replication.log.leader import Term
+from replication.log.ledger_list import writing
 from replication.log.ledgers import close_all, open_next
 from replication.log.settings import Clock
+
+DELETED_TOGETHER = 1000  # segments of the ledger list, when a tablespace is dropped
 
 
 class LostElectionError(Exception):
@@ -78,8 +84,8 @@ def znodes_of(
         Create(where.spec, encode(spec)),
         Create(where.epoch, encode(Epoch(0, "", wish=leader))),
         Create(where.head, encode_head(Head(lsn, 0, hash_.hex(), commit_time, 0))),
-        Create(where.ledgers, encode_list(())),
-        Create(where.checkpoints, encode_list(())),
+        Create(where.ledgers, encode_ledgers(LedgerList())),
+        Create(where.checkpoints, encode_checkpoints(())),
         Create(where.replicas, b""),
     ]
 
@@ -87,6 +93,11 @@ def znodes_of(
 async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None:
     """Removes its znodes: its leader can commit nothing any more, and its replicas end. Objects stay."""
     where = paths(tablespace)
+    while True:  # what is in many requests goes first: a drop that is broken off is begun anew
+        segments = (await coordination.children(where.ledgers))[:DELETED_TOGETHER]
+        if not segments:
+            break
+        await coordination.multi([Delete(f"{where.ledgers}/{name}") for name in segments])
     replicas = [where.replica(name) for name in await coordination.children(where.replicas)]
     mine = [*replicas, where.replicas, where.checkpoints, where.ledgers, where.head, where.epoch, where.spec]
     operations: list[Operation] = [Delete(path) for path in (*mine, where.root)]
@@ -139,13 +150,13 @@ async def take_over(
         found = await coordination.get(where.ledgers)
         if found is None:
             raise LostElectionError
-        ledgers = decode_ledgers(found.data)
-        if ledgers and ledgers[-1].epoch == epoch.epoch:  # of an attempt whose reply was lost
-            return Term(tablespace, epoch, epoch_version, head, znode.version, ledgers, found.version)
-        ledgers = open_next(close_all(ledgers, head, clock.wall()), epoch.epoch, head.lsn + 1, store)
-        check, change = Check(where.epoch, epoch_version), Set(where.ledgers, encode_list(ledgers), found.version)
+        listed = decode_ledgers(found.data)
+        if listed.ledgers and listed.ledgers[-1].epoch == epoch.epoch:  # of an attempt whose reply was lost
+            return Term(tablespace, epoch, epoch_version, head, znode.version, listed, found.version)
+        ledgers = open_next(close_all(listed.ledgers, head, clock.wall()), epoch.epoch, head.lsn + 1, store)
+        listed, operations = writing(tablespace, replace(listed, ledgers=ledgers), found.version)
         try:
-            version = (await coordination.multi((check, change)))[1]
+            version = (await coordination.multi((Check(where.epoch, epoch_version), *operations)))[1]
         except OutcomeUnknownError:
             await coordination.sync()
             continue
@@ -153,7 +164,7 @@ async def take_over(
             if conflict.index == 0:
                 raise LostElectionError from None
             continue  # an attempt whose reply was lost came after all
-        return Term(tablespace, epoch, epoch_version, head, znode.version, ledgers, version)
+        return Term(tablespace, epoch, epoch_version, head, znode.version, listed, version)
 
 
 async def vacate(coordination: Coordination, tablespace: bytes, node: str) -> None:

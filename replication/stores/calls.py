@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 
 from catalog.durations import durations
-from replication.interface import ObjectExistsError, ObjectMissingError, StoreUnavailableError
+from replication.interface import ObjectDamagedError, ObjectExistsError, ObjectMissingError, StoreUnavailableError
 
+AT_ONCE = 16  # requests of one `get_each`
 _ANSWERS = (ObjectExistsError, ObjectMissingError)
 
 
@@ -81,3 +83,24 @@ class Deadline:
         except TimeoutError:
             why = "closed" if self._calls.closed else f"no answer within {self._calls.timeout:g} s"
             raise self._calls.unavailable(why) from None
+
+
+async def get_each(
+    get: Callable[[str], Awaitable[bytes]], names: Sequence[str], found: dict[str, bytes] | None = None
+) -> dict[str, bytes]:
+    """`ChangelogStore.get_many` of a store that gives one object a request. Adds to `found`, whatever comes after."""
+    found = {} if found is None else found
+    left = iter(names)
+
+    async def ask() -> None:
+        for name in left:
+            with contextlib.suppress(ObjectMissingError, ObjectDamagedError):
+                found[name] = await get(name)
+
+    tasks = [asyncio.ensure_future(ask()) for _ in range(min(AT_ONCE, len(names)))]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return found

@@ -51,6 +51,8 @@ from replication.syncing import Done, RingSync, Sync, kernel_can_sync
 THREADS = 4
 PIECE = 4 << 20  # bytes of a file that are copied at a time
 PAGE = 1000  # objects that a listing reads at a time
+MANY_BYTES = 4 << 20  # of objects that are read together
+MANY_SECONDS = 0.5  # that the reading of several objects goes on for
 INCOMING = "~incoming"
 STALE = 86_400.0  # seconds after which an upload that got no further is what a crash left
 LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs"))  # file systems
@@ -186,6 +188,12 @@ class FileStore:
                 found.append(error)
         return found
 
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        for name in names:
+            check_name(name)
+        async with self._calls.begin():
+            return await self.run(lambda: {names[index]: data for index, data in self.read_many(names, MANY_BYTES)})
+
     async def get_file(self, name: str, path: str) -> None:
         check_name(name)
         async with self._calls.begin() as deadline:
@@ -301,6 +309,25 @@ class FileStore:
                 self.check_root()
                 raise ObjectMissingError(name) from None
             return _piece(packed, offset, limit), len(packed)
+
+    def read_many(self, names: Sequence[str], room: int, each: int = 0) -> Iterator[tuple[int, bytes]]:
+        """The objects that can be read, with their indexes among the names, up to the first for which there is no room
+        (`room` bytes, of which every object takes `each` more than it has), and for so long only that its caller has
+        time to ask for the others."""
+        began = time.monotonic()
+        for index, name in enumerate(names):
+            room -= each
+            if room < 0 or time.monotonic() - began > MANY_SECONDS:
+                return
+            try:
+                data, size = self.read(name, 0, room)
+            except (ObjectMissingError, ObjectDamagedError, OSError):  # who asks for it alone is told
+                room += each
+                continue
+            if size > len(data):
+                return
+            room -= size
+            yield index, data
 
     def walk(self, prefix: str, after: str) -> Iterator[ObjectInfo]:
         """The objects below a folder, by name: a directory sorts as its name with '/', as all names in it do."""

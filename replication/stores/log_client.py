@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from urllib.parse import quote
 
 import aiohttp
@@ -23,11 +23,12 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores.calls import Calls, Deadline
-from replication.stores.log_protocol import APPEND, CRC, PIECE, crc32c, crc_header
+from replication.stores.calls import Calls, Deadline, get_each
+from replication.stores.log_protocol import APPEND, CRC, MANY_BYTES, PIECE, crc32c, crc_header, decode_frames
 from replication.stores.names import check_folder, check_name
 
 CONNECTIONS = 64
+OLD_SECONDS = 60.0  # after which a server that does not know a request may have been replaced by a newer one
 
 
 class _Once:
@@ -67,6 +68,7 @@ class LogStore:
         self._calls = Calls(self._url, timeout)
         self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._session: aiohttp.ClientSession | None = None
+        self._old_until = float("-inf")  # time of the event loop before which it is not asked for several objects
 
     @property
     def url(self) -> str:
@@ -102,6 +104,30 @@ class LogStore:
             async for piece in self._read(name, deadline):
                 pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        if len(names) > 1 and asyncio.get_running_loop().time() >= self._old_until:
+            try:
+                return await self._get_many(names)
+            except ObjectMissingError:  # of the request itself
+                self._old_until = asyncio.get_running_loop().time() + OLD_SECONDS
+        return await get_each(self.get, names)
+
+    async def _get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        whole = [self._prefix + check_name(name) for name in names]
+        async with self._calls.begin():
+            body, _ = await self._ask(
+                "POST",
+                f"{self._base}/objects",
+                names[0],
+                data=orjson.dumps(whole),
+                headers={"Content-Type": "application/json"},
+                limit=MANY_BYTES,
+            )
+        try:
+            return {names[index]: data for index, data in decode_frames(whole, body)}
+        except ValueError as error:
+            raise self._calls.unavailable(f"the answer to a request for {len(names)} objects: {error}") from None
 
     async def get_file(self, name: str, path: str) -> None:
         with open(path, "wb") as file:
@@ -165,11 +191,15 @@ class LogStore:
         *,
         data: bytes | AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
+        limit: int | None = None,
     ) -> tuple[bytes, Mapping[str, str]]:
-        """One request; body and headers of the answer. Raises what the store raises."""
+        """One request; body and headers of the answer, which says how long it is if there is a limit. Raises what the
+        store raises."""
         session = self._session or self._connect()
         try:
             async with session.request(method, url, data=data, headers=headers, middlewares=(_Once(),)) as answer:
+                if limit is not None and (answer.content_length is None or answer.content_length > limit):
+                    raise self._calls.unavailable("an answer that is longer than it may be")
                 body = await answer.read()
                 status = answer.status
                 if status < 300:

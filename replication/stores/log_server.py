@@ -11,13 +11,12 @@ name point here is not one).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
-import ipaddress
 import logging
+import os
 import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -26,6 +25,7 @@ from aiohttp import web
 
 from catalog.errors import SqlError
 from replication.interface import (
+    MANY,
     ObjectDamagedError,
     ObjectExistsError,
     ObjectMissingError,
@@ -33,8 +33,20 @@ from replication.interface import (
     StoreUnavailableError,
 )
 from replication.stores.files import FileStore
-from replication.stores.log_protocol import APPEND, CRC, PAGE, PIECE, crc32c, crc_header
+from replication.stores.log_protocol import (
+    APPEND,
+    CRC,
+    FRAME,
+    MANY_BYTES,
+    MANY_NAMES_BYTES,
+    PAGE,
+    PIECE,
+    crc32c,
+    crc_header,
+    encode_frame,
+)
 from replication.stores.names import MAX_NAME, check_folder, check_name
+from replication.stores.tls import check_plaintext, is_loopback
 
 MAX_RUNNING = 32  # requests that are carried out at once: 32 * PIECE is the memory that bodies take
 MAX_WAITING = 1024
@@ -67,10 +79,13 @@ class LogServer:
                 f"a log store on {host} needs a secret",
                 hint="Set SHOAL_STORE_SECRET, or give --secret-file, or listen on 127.0.0.1.",
             )
+        if self._tls is None and not is_loopback(host):
+            check_plaintext(f"a log store on {host} without TLS", "Give --tls-cert and --tls-key", os.environ)
         app = web.Application(middlewares=[self._guard], client_max_size=0)
         app.router.add_put("/objects/{name:.+}", self._put)
         app.router.add_get("/objects/{name:.+}", self._get, allow_head=False)
         app.router.add_delete("/objects/{name:.+}", self._delete)
+        app.router.add_post("/objects", self._get_many)
         app.router.add_get("/folders/{name:.*}", self._list, allow_head=False)
         app.router.add_delete("/folders/{name:.*}", self._delete_folder)
         self._runner = web.AppRunner(
@@ -214,6 +229,22 @@ class LogServer:
         await response.write_eof()
         return response
 
+    async def _get_many(self, request: web.Request) -> web.Response:
+        size = request.content_length
+        if size is None or size > MANY_NAMES_BYTES:
+            return _told(413, f"a list of at most {MANY} names is required, with its length")
+        names = orjson.loads(await _next_piece(request, size))
+        if not isinstance(names, list) or len(names) > MANY or not all(isinstance(name, str) for name in names):
+            return _told(400, f"a list of at most {MANY} names is required")
+        for name in names:
+            check_name(name)
+        return web.Response(body=await self._store.run(self._frames, names))
+
+    def _frames(self, names: Sequence[str]) -> bytes:
+        """In a thread of the store."""
+        found = self._store.read_many(names, MANY_BYTES, FRAME)
+        return b"".join(encode_frame(index, names[index], data) for index, data in found)
+
     async def _delete(self, request: web.Request) -> web.Response:
         await self._store.delete(check_name(request.match_info["name"]))
         return web.Response(status=204)
@@ -231,15 +262,6 @@ class LogServer:
     async def _delete_folder(self, request: web.Request) -> web.Response:
         await self._store.delete_folder(check_folder(request.match_info["name"]))
         return web.Response(status=204)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the name or address is this machine's own."""
-    if host == "localhost":
-        return True
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    return False
 
 
 async def _next_piece(request: web.Request, size: int) -> bytes:

@@ -15,7 +15,7 @@ from replication.stores.files import FileStore
 from replication.stores.members import LEAVING, parse_quorum
 from replication.stores.names import is_name
 from replication.stores.quorum import QuorumStore
-from replication.stores.tls import client_context
+from replication.stores.tls import check_plaintext, client_context, is_loopback
 
 _EXPECTED = "file:///directory, s3://bucket/prefix, log[s]://host:port/prefix or quorum(E,W,A):url,url,..."
 MAX_URL = 4000
@@ -83,6 +83,8 @@ def _log(url: str, parts: SplitResult, port: int | None, timeout: float) -> Chan
 
     secret = store_secret(os.environ.get("SHOAL_STORE_SECRET"), os.environ.get("SHOAL_STORE_SECRET_FILE"))
     tls = client_context(os.environ) if parts.scheme == "logs" else None
+    if secret and tls is None and not is_loopback(parts.hostname):
+        check_plaintext(f"log://{parts.hostname}:{port}", "Start it with --tls-cert, as logs://", os.environ)
     return LogStore(parts.hostname, port, _prefix(url, parts), timeout=timeout, secret=secret, tls=tls)
 
 

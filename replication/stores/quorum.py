@@ -11,9 +11,10 @@ A member that holds the same content counts as written. Of two writers with diff
 it succeeded if 2A > M; the one that lost removes what it wrote, as far as it can be reached.
 
 **Reads** ask the members that should have the object, then the others, and do not wait for a slow one before they ask
-the next. An object is missing when so many have said so that it cannot have been acknowledged: M - A + 1. **Listings**
-are the union of all members that answer, of which there must be as many, so that everything acknowledged is seen.
-Objects may be seen that were never acknowledged: what is committed is for ZooKeeper to say.
+the next. Many small objects are asked for in one request a member. An object is missing when so many have said so that
+it cannot have been acknowledged: M - A + 1. **Listings** are the union of all members that answer, of which there must
+be as many, so that everything acknowledged is seen. Objects may be seen that were never acknowledged: what is committed
+is for ZooKeeper to say.
 
 **Deletes** go to all. A member that cannot be reached keeps what it has; `missed` says so until the repairer has
 deleted it (replication/stores/repair.py).
@@ -27,7 +28,7 @@ import heapq
 import logging
 import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -47,6 +48,7 @@ from replication.stores.placement import member_order
 
 MAX_MEMBERS = 100
 PATIENCE = 0.25  # seconds without an answer after which another member is asked too
+PATIENCE_MANY = 4  # times that, for many objects at once
 SHUNNED = 2.0  # seconds for which a member that failed is asked last
 MAX_BEHIND = 64  # puts that a member may have under way before it is passed over
 MAX_BEHIND_BYTES = 64 << 20
@@ -56,6 +58,7 @@ log = logging.getLogger("shoal.store")
 
 T = TypeVar("T")
 Members = list["Member"]  # in the class `list` is the method
+Names = list[str]
 Put = Callable[["Member"], Coroutine[None, None, bool]]
 
 
@@ -243,6 +246,45 @@ class QuorumStore:
         check_name(name)
         return await self._first(name, lambda member: member.store.get(name))
 
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Each member is asked for all that it is the first to have, then the next one for what it has not given."""
+        groups: dict[tuple[int, ...], tuple[Members, list[str]]] = {}
+        for name in names:
+            order = self._reading_order(check_name(name))
+            groups.setdefault(tuple(map(id, order)), (order, []))[1].append(name)
+        if self._calls.closed:
+            raise self._calls.unavailable("closed")
+        found: dict[str, bytes] = {}
+        asking = [asyncio.ensure_future(self._gather(order, wanted, found)) for order, wanted in groups.values()]
+        try:
+            await asyncio.gather(*asking)
+        finally:
+            for task in asking:
+                task.cancel()
+        return found
+
+    async def _gather(self, left: Members, wanted: Names, found: dict[str, bytes]) -> None:
+        """Adds what the members have to `found`; asks the next one when one does not answer, or not with all."""
+        asked: dict[asyncio.Task[dict[str, bytes]], Member] = {}
+        try:
+            while wanted and (left or asked):
+                if left:
+                    member = left.pop(0)
+                    asked[asyncio.ensure_future(member.store.get_many(wanted))] = member
+                patience = PATIENCE_MANY * self._patience if left else None
+                done, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    member = asked.pop(task)
+                    try:
+                        found.update(task.result())
+                    except StoreUnavailableError as error:
+                        self.shun(member, error)
+                wanted = [name for name in wanted if name not in found]
+            for member in asked.values():
+                self.shun(member, "slow")
+        finally:
+            _let_go(asked)
+
     async def get_file(self, name: str, path: str) -> None:
         check_name(name)
         missing = 0
@@ -282,9 +324,7 @@ class QuorumStore:
                     except StoreUnavailableError as error:
                         self.shun(member, error)
         finally:
-            for task in asked:
-                task.cancel()
-                task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else looks at it
+            _let_go(asked)
         raise self._nowhere(name, missing)
 
     def _nowhere(self, name: str, missing: int) -> Exception:
@@ -560,6 +600,13 @@ class _Listing:
             if close is not None:
                 with contextlib.suppress(StoreUnavailableError, RuntimeError):
                     await close()
+
+
+def _let_go(asked: Iterable[asyncio.Task[T]]) -> None:
+    """Ends what nobody waits for any more."""
+    for task in asked:
+        task.cancel()
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else looks at it
 
 
 async def same_file(store: ChangelogStore, name: str, path: str) -> bool:

@@ -22,7 +22,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from replication.interface import (
     ChangelogStore,
@@ -31,6 +31,7 @@ from replication.interface import (
     ObjectMissingError,
     StoreUnavailableError,
 )
+from replication.stores.calls import get_each
 
 log = logging.getLogger("shoal.store")
 
@@ -102,6 +103,9 @@ class RegionalStore:
             self._fills.add(task)
             task.add_done_callback(self._fills.discard)
         return data
+
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        return await get_each(self.get, names)
 
     async def _copy(self, name: str) -> bytes | None:
         try:

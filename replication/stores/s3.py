@@ -19,7 +19,7 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,7 +34,7 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores.calls import Calls, Deadline
+from replication.stores.calls import Calls, Deadline, get_each
 from replication.stores.names import check_folder, check_name, is_name
 
 if TYPE_CHECKING:
@@ -125,6 +125,9 @@ class S3Store:
         async with self._calls.begin():
             found = await self._ask(name, obstore.get_async(self._bucket, path))
             return bytes(await self._ask(name, found.bytes_async()))
+
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        return await get_each(self.get, names)
 
     async def get_file(self, name: str, path: str) -> None:
         source = self._prefix + check_name(name)

@@ -4,15 +4,20 @@
     clients    SHOAL_STORE_TLS_CA: whom servers' certificates must come from (default: whom the system trusts);
                SHOAL_STORE_TLS_CERT, _KEY: the client's own, where servers ask for one
 
-A server's certificate must be for the host, or the address, that stands in the URL.
+A server's certificate must be for the host, or the address, that stands in the URL. Beyond this machine `log://`, which
+has no TLS, is for who says so: SHOAL_STORE_PLAINTEXT=allow.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from catalog.errors import SqlError
+
+PLAINTEXT = "SHOAL_STORE_PLAINTEXT"
 
 
 def server_context(cert: str, key: str, client_ca: str = "") -> ssl.SSLContext:
@@ -30,6 +35,15 @@ def server_context(cert: str, key: str, client_ca: str = "") -> ssl.SSLContext:
     return context
 
 
+def renew_certificate(contexts: Iterable[ssl.SSLContext | None], cert: str, key: str) -> None:
+    """Puts a certificate into contexts that are in use, for whoever connects from now on. Raises SqlError 58P01, and
+    leaves all as they are."""
+    server_context(cert, key)
+    for context in contexts:
+        if context is not None:
+            context.load_cert_chain(cert, key or None, password=_no_password)
+
+
 def client_context(environment: Mapping[str, str]) -> ssl.SSLContext:
     """Raises SqlError 58P01 for files that cannot be used."""
     ca = environment.get("SHOAL_STORE_TLS_CA", "")
@@ -42,6 +56,25 @@ def client_context(environment: Mapping[str, str]) -> ssl.SSLContext:
     except (OSError, ssl.SSLError, ValueError) as error:
         raise _unusable("SHOAL_STORE_TLS_CA, _CERT and _KEY", error) from None
     return context
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name or address is this machine's own."""
+    if host == "localhost":
+        return True
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return False
+
+
+def check_plaintext(what: str, instead: str, environment: Mapping[str, str]) -> None:
+    """Raises SqlError 28000 where requests to a log store, with its secret, are not to go unencrypted."""
+    if environment.get(PLAINTEXT) != "allow":
+        raise SqlError(
+            "28000",
+            f"{what} would send the secret of the log stores and the changelog unencrypted",
+            hint=f"{instead}; or set {PLAINTEXT}=allow, where nobody else reaches the network.",
+        )
 
 
 def _no_password() -> str:

@@ -85,8 +85,10 @@ def parse_address(url: str, environment: Mapping[str, str]) -> Address:
             _wrong(shown, f'"{part}" is no name of letters, digits, ".", "_" and "-"')
     if parts[0] == "zookeeper":
         _wrong(shown, "/zookeeper is ZooKeeper's own")
+    if userinfo:
+        _wrong(shown, "whoever lists processes sees the password in it: set SHOAL_ZK_AUTH, or SHOAL_ZK_AUTH_FILE")
     hosts = tuple(_host(shown, host) for host in netloc.split(","))
-    digest, sasl = userinfo or _credentials(environment, DIGEST), _credentials(environment, SASL)
+    digest, sasl = _credentials(environment, DIGEST), _credentials(environment, SASL)
     if digest and sasl:
         raise SqlError("08001", f"{DIGEST} and {SASL} are two users for ZooKeeper: a cluster belongs to one of them")
     address = Address(

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from catalog.durations import all_durations
 from catalog.functions.system import RELEASE
 from catalog.schema import Database
-from engine.cluster_view import THIS_NODE, Alone, ClusterView, here, spaces_of
+from engine.cluster_view import THIS_NODE, Alone, ClusterView, TablespaceView, here, spaces_of
 from engine.node import Node
 from engine.session.system import state_of
 from shoal.admin.health import why_not
@@ -303,7 +303,7 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
         ("shoal_tablespace_replicas_expected", "Replicas that there should be", lambda s: s.expected_replicas),
     ):
         yield _gauge(name, text, label, [((space.name,), value(space)) for space in known.values()])
-    yield from _kept(view, {tablespace: space.name for tablespace, space in known.items()}, node.clock())
+    yield from _kept(view, known, node.clock())
     if node.replica is not None:
         connected, staleness = not view.stale, node.replica.staleness
         yield _gauge("shoal_zookeeper_connected", "Whether ZooKeeper can be reached", (), [((), connected)])
@@ -312,9 +312,10 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
         yield _gauge("shoal_replica_lag_seconds", "How old this node's replicas may be at most", (), [((), lag)])
 
 
-def _kept(view: ClusterView, names: dict[bytes, str], now: int) -> Iterator[Metric]:
+def _kept(view: ClusterView, known: dict[bytes, TablespaceView], now: int) -> Iterator[Metric]:
     """Ledgers and checkpoints."""
-    ledgers: dict[str, tuple[int, int]] = {}
+    names = {tablespace: space.name for tablespace, space in known.items()}
+    ledgers = {space.name: (space.older_ledgers, space.older_bytes) for space in known.values() if space.older_ledgers}
     for ledger in view.ledgers():
         if ledger.tablespace in names:
             count, size = ledgers.get(names[ledger.tablespace], (0, 0))

@@ -59,8 +59,8 @@ class Admin:
     ) -> None:
         """`rules` are the SQL port's; without `tls` the address must be one of loopback."""
         self.address = (host, port)
-        self._rules = rules
-        self._tls = tls
+        self.rules = rules
+        self.tls = tls
         self.why = "the node is starting"  # it does not serve; '': it does
         self._parts: Parts | None = None
         application = web.Application(client_max_size=REQUEST_LIMIT, middlewares=[self._guard])
@@ -81,27 +81,27 @@ class Admin:
     def shown(self) -> str:
         """HOST:PORT as in a URL; with https:// before it where it is TLS."""
         host, port = self.address
-        scheme = "" if self._tls is None else HTTPS
+        scheme = "" if self.tls is None else HTTPS
         return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
 
     @property
     def url(self) -> str:
-        return self.shown if self._tls is not None else f"http://{self.shown}"
+        return self.shown if self.tls is not None else f"http://{self.shown}"
 
     async def start(self) -> None:
         """Listens, on a new port when asked for port 0. Raises ConfigError."""
         host, port = self.address
         if not is_loopback(host):
-            if self._tls is None:
+            if self.tls is None:
                 raise ConfigError(f"refusing to serve administration on {host} without TLS: use --admin 127.0.0.1:PORT")
-            if all(rule.method != SCRAM for rule in self._rules):
+            if all(rule.method != SCRAM for rule in self.rules):
                 raise ConfigError(
                     f"refusing to serve administration on {host}: without a password rule it is for this machine only; "
                     "use --admin 127.0.0.1:PORT, or --host-rules FILE"
                 )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host, port, ssl_context=self._tls).start()
+            await web.TCPSite(self._runner, host, port, ssl_context=self.tls).start()
         except OSError as error:
             await self._runner.cleanup()
             reason = os.strerror(error.errno or 0)
@@ -127,10 +127,10 @@ class Admin:
         origin = request.headers.get("Origin")
         if origin is not None and origin != f"{request.scheme}://{request.host}":
             raise web.HTTPForbidden(text="requests from other pages are refused\n")
-        if self._tls is None:
+        if self.tls is None:
             if not asks_this_machine(request):
                 raise web.HTTPForbidden(text="requests for another host are refused\n")
-        elif not is_loopback(request.remote or "") and not may_come(self._rules, True, request.remote or ""):
+        elif not is_loopback(request.remote or "") and not may_come(self.rules, True, request.remote or ""):
             raise web.HTTPForbidden(text=f"no host rule lets anybody in from {request.remote}\n")
         return await handler(request)
 

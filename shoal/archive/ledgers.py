@@ -61,8 +61,7 @@ class LedgerLog:
         return EntryMark(head.hash, head.commit_time)
 
     def oldest(self) -> int | None:
-        ledgers = self._leading().ledgers
-        return ledgers[0].first if ledgers else None
+        return self._leading().list.listed.first_lsn
 
     def hold(self, holder: str, after: int | None) -> None:
         """Ledgers go by their own rules."""

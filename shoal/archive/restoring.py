@@ -275,7 +275,7 @@ def _begin(work: str, ends: Mapping[str, int]) -> None:
             if file.read() != wanted:
                 raise SqlError("55000", f'"{work}" is a restore of something else that was broken off: remove it first')
         return
-    os.makedirs(work, exist_ok=True)
+    os.makedirs(work, 0o700, exist_ok=True)
     if os.listdir(work):
         raise SqlError("55000", f'"{work}" already exists: remove it first')
     with open(path, "wb") as file:
@@ -291,7 +291,7 @@ async def fill(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored
     found = Path(path).read_bytes() if os.path.exists(path) else None
     if found != wanted:
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
-        os.makedirs(directory)
+        os.makedirs(directory, 0o700)
         Path(path).write_bytes(wanted)
     there = await _restore_all(spaces, directory, progress)
     return [_path_of(item, directory) for item in there]
@@ -335,7 +335,7 @@ def _path_of(item: SpacePlan, directory: str) -> str:
 async def _restore_space(item: SpacePlan, path: str, progress: OnRestored) -> None:
     first = item.name == FIRST
     if not os.path.exists(os.path.join(path, "rows")):
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, 0o700, exist_ok=True)
         total = stored_bytes(item.manifest)
         label = f"checkpoint at LSN {item.manifest.lsn}" if first else f"{item.name}: checkpoint"
 

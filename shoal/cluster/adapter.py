@@ -250,7 +250,7 @@ class LeaderLocator:
             name = self._directory.leader(tablespace)
             found = self._directory.nodes.get(name)
             if found is not None and name != self._node:
-                target = Target(name, found.host, found.port)
+                target = Target(name, found.host, found.port, certificate=found.certificate)
                 if target != not_this or time.monotonic() >= began + SAME_PATIENCE:
                     return target
             if time.monotonic() >= deadline:

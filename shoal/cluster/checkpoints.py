@@ -24,7 +24,7 @@ from replication.interface import (
     ObjectMissingError,
     StoreUnavailableError,
 )
-from replication.log.layout import decode_checkpoints, encode_list, paths, tablespace_folder
+from replication.log.layout import decode_checkpoints, encode_checkpoints, paths, tablespace_folder
 from replication.log.settings import Clock
 
 log = logging.getLogger("shoal.cluster")
@@ -98,6 +98,9 @@ class CheckpointKeeper:
             known = [manifest for item in listed if (manifest := await self._manifest(item.lsn)) is not None]
             previous = max(known, key=lambda manifest: manifest.lsn, default=None)
             self._scratch.mkdir(parents=True, exist_ok=True)
+            # In the turn in which the checkpoint takes what it is of: this node then needs nothing of the log below it,
+            # and the next checkpoint finds what has changed since in memory.
+            self._tablespace.flush()
             manifest = await write_checkpoint(
                 self._tablespace,
                 self._store(),
@@ -144,7 +147,7 @@ class CheckpointKeeper:
             others = [item for item in decode_checkpoints(found.data) if item.lsn != entry.lsn]
             kept = tuple(sorted([*others, entry], key=lambda item: item.lsn)[-KEPT:])
             with contextlib.suppress(ConflictError):
-                await self._coordination().set(path, encode_list(kept), found.version)
+                await self._coordination().set(path, encode_checkpoints(kept), found.version)
                 return kept
 
     async def _clean(self, kept: tuple[Checkpoint, ...], manifests: list[Manifest]) -> None:

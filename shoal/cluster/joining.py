@@ -93,8 +93,8 @@ async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: 
         return None
     if (data / "rows").exists():
         position = own_position(data, tablespace)
-        ledgers = decode_ledgers(found.data)
-        if not ledgers or ledgers[0].first <= position.lsn + 1:
+        begin = decode_ledgers(found.data).first_lsn
+        if begin is None or begin <= position.lsn + 1:
             return position
         log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", position.lsn)
         await asyncio.to_thread(shutil.rmtree, data / "rows")
@@ -136,9 +136,10 @@ async def _starting_points(coordination: Coordination, tablespace: bytes) -> tup
     while True:
         listed, ledgers = await coordination.get(known.checkpoints), await coordination.get(known.ledgers)
         checkpoints = decode_checkpoints(listed.data) if listed is not None else ()
-        oldest = decode_ledgers(ledgers.data)[:1] if ledgers is not None else ()
-        head = await coordination.get(known.head)
-        first = oldest[0].first if oldest else decode_head(head.data).lsn + 1 if head is not None else 1
+        first = decode_ledgers(ledgers.data).first_lsn if ledgers is not None else None
+        if first is None:
+            head = await coordination.get(known.head)
+            first = decode_head(head.data).lsn + 1 if head is not None else 1
         if checkpoints or first <= 1:
             return checkpoints
         if loop.time() > deadline:

@@ -51,11 +51,14 @@ from replication.observer import Observer
 from replication.stores import claim, open_store
 from replication.stores.members import parse_quorum
 from replication.zookeeper import join_cluster, open_coordination
+from shoal.access import certificate_hash
 from shoal.archive.ledgers import LedgerLog
 from shoal.archive.writing import Backups
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica, ReplicasWait
+from shoal.cluster.carriers import CarrierWatch
 from shoal.cluster.checkpoints import CheckpointKeeper
 from shoal.cluster.controller import Controller, ControllerSettings, HandOvers
+from shoal.cluster.flushing import TimedFlush
 from shoal.cluster.founding import bring_along, found
 from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, own_position, restore
 from shoal.cluster.membership import (
@@ -73,6 +76,7 @@ from shoal.cluster.region import Region
 from shoal.cluster.seeing import connect
 from shoal.cluster.spaces import ClusterTablespaces, Place, SpaceReplica
 from shoal.config import Config, ConfigError
+from shoal.directory_watch import DirectoryWatch
 from wire.carrying import Cluster
 
 log = logging.getLogger("shoal.cluster")
@@ -154,7 +158,16 @@ class Member:
         await self._open_store()
         host, port = config.address
         self._registration = Registration(
-            Node(self.name, host, port, admin=self._admin, started=self.clock.wall(), version=RELEASE), self._measure
+            Node(
+                self.name,
+                host,
+                port,
+                admin=self._admin,
+                started=self.clock.wall(),
+                version=RELEASE,
+                certificate=certificate_hash(config),
+            ),
+            self._measure,
         )
         await self._registration.register(coordination)
         self._undo.callback(self._registration.stop)
@@ -279,8 +292,8 @@ class Member:
             return joined
         coordination = self._sessions.current
         found = await coordination.get(paths(joined.tablespace).ledgers)
-        ledgers = decode_ledgers(found.data) if found is not None else ()
-        if not ledgers or ledgers[0].first <= joined.position.lsn + 1:
+        begin = decode_ledgers(found.data).first_lsn if found is not None else None
+        if begin is None or begin <= joined.position.lsn + 1:
             return joined
         log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", joined.position.lsn)
         await asyncio.to_thread(shutil.rmtree, self._data / "rows", ignore_errors=True)
@@ -462,6 +475,12 @@ class Member:
         )
         mender.start()
         self._undo.callback(mender.stop)
+        flushing = TimedFlush(lambda: (self._store, *self._spaces.found.values()))
+        flushing.start()
+        self._undo.callback(flushing.stop)
+        watch = DirectoryWatch(self._data, self.fatal)
+        watch.start()
+        self._undo.callback(watch.stop)
 
     def _log_of(self, tablespace: bytes) -> ReplicatedLog | None:
         if tablespace == self._log.tablespace:
@@ -571,7 +590,11 @@ class Member:
         """What a server needs to carry sessions to the leader."""
         replica = self.node.replica
         assert replica is not None
-        return Cluster(replica, self.name, self.secret, self.locator, deadline=self.config.commit_timeout)
+        cluster = Cluster(replica, self.name, self.secret, self.locator, deadline=self.config.commit_timeout)
+        watch = CarrierWatch(cluster.carriers, lambda: None if self._directory.stale else self._directory.nodes.keys())
+        watch.start()
+        self._undo.callback(watch.stop)
+        return cluster
 
     async def listening(self, host: str, port: int) -> None:
         """Clients are let in at this address."""

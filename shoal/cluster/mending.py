@@ -3,7 +3,8 @@
     a member leaves     (`shoal store replace`, `shoal store drain`: '-' before its URL in the tablespace's spec)
                         1  the leader opens a ledger in the store as the spec has it: nothing goes there any more
                         2  everything of the tablespace is copied until W of the others hold it
-                        3  closed ledgers are listed under the URL without the member, then the spec is: it may go
+                        3  ledgers, the open one too, are listed under the URL without the member, then the spec is:
+                           it may go
     otherwise           every `interval`, what fewer than W members hold is copied, and deletes that a member has missed
                         are made up for
 
@@ -14,11 +15,13 @@ when the leadership changes the next leader begins anew.
 from __future__ import annotations
 
 import asyncio
+import bisect
 import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from catalog.errors import SqlError
@@ -37,10 +40,11 @@ from replication.log.layout import (
     paths,
     tablespace_folder,
 )
-from replication.log.leader import DeposedError, LeaderLog
+from replication.log.leader import LeaderLog
+from replication.log.ledger_list import DeposedError, Pages
 from replication.log.ledger_object import Position, decode_object
 from replication.log.ledgers import Ledgers, close_committed
-from replication.log.settings import Clock, StoreOf
+from replication.log.settings import Clock, LogGoneError, StoreOf
 from replication.stores.claim import CLUSTER
 from replication.stores.members import QuorumUrl, parse_quorum
 from replication.stores.quorum import QuorumStore
@@ -93,7 +97,9 @@ class StoreMender:
             await asyncio.sleep(self._settings.watch)
             leader = self._leader()
             quorum = parse_quorum(leader.store_url) if leader is not None else None
-            if leader is None or quorum is None or not (quorum.leaving or loop.time() >= due):
+            if leader is None or quorum is None:
+                continue
+            if not (quorum.leaving or _names_others(quorum, leader.ledgers) or loop.time() >= due):
                 continue
             try:
                 await self.once(leader)
@@ -117,19 +123,22 @@ class StoreMender:
             await leader.edit_ledgers(
                 lambda all_: close_committed(all_, leader.committed_lsn, leader.ledger_sizes, now)
             )
-        covered = {ledger.ledger for ledger in leader.ledgers if ledger.last is not None}
+        covered = max((ledger.ledger for ledger in leader.ledgers if ledger.last is not None), default=0)
+        covered = max(covered, leader.ledgers[0].ledger - 1)
         if quorum.leaving and any(ledger.store != url and ledger.last is None for ledger in leader.ledgers):
             return None  # objects may still go to the member that leaves
         summary = await self._repair(store, leader)
         if (quorum.leaving and summary.failed) or leader.store_url != url:
             return summary
+        leader.store_url = str(quorum.settled())  # so that the next ledger does not name the member again
+        await leader.list.edit_segments(lambda ledgers: _under(quorum, covered, ledgers))
         await leader.edit_ledgers(lambda ledgers: _under(quorum, covered, ledgers))
         if quorum.leaving:
             await self._settle(quorum)
         return summary
 
     async def _repair(self, store: QuorumStore, leader: LeaderLog) -> RepairSummary:
-        epochs = {ledger.ledger: ledger.epoch for ledger in leader.ledgers}
+        epochs = await Epochs.of(self._tablespace, leader.coordination)
         repairer = Repairer(
             store,
             bytes_per_second=self._settings.bytes_per_second,
@@ -149,15 +158,16 @@ class StoreMender:
             log.warning("changelog store: %s", problem)
         return summary
 
-    def _is_whole(self, name: str, path: str, epochs: dict[int, int]) -> bool:
+    def _is_whole(self, name: str, path: str, epochs: Epochs) -> bool:
         """Whether a copy of an object of entries can be read; other objects have checksums that their readers know."""
         ledger = parse_ledger(self._tablespace, name)
         item = parse_object_name(name, ledger) if ledger is not None and "/bulk/" not in name else None
-        if item is None or item.ledger not in epochs:
+        epoch = epochs.of_ledger(item.ledger) if item is not None else None
+        if item is None or epoch is None:
             return True
         with contextlib.suppress(SqlError):
             data = Path(path).read_bytes()
-            for _ in decode_object(data, item, self._tablespace, epochs[item.ledger], Position(item.first - 1, None)):
+            for _ in decode_object(data, item, self._tablespace, epoch, Position(item.first - 1, None)):
                 pass
             return True
         return False
@@ -174,15 +184,60 @@ class StoreMender:
         log.info("%s is no longer needed by tablespace %s", ", ".join(quorum.leaving), spec.name)
 
 
-def _under(quorum: QuorumUrl, covered: set[int], ledgers: Ledgers) -> Ledgers:
-    """The list with those of the covered ledgers under the store as it is without the members that leave, that lie on
-    no other members than it has, or had until now."""
+class Epochs:
+    """Which epoch each ledger is of: ledgers in a row share one."""
+
+    def __init__(self) -> None:
+        self._first: list[int] = []  # ledgers with which another epoch begins
+        self._epochs: list[int] = []
+        self._behind = 0
+
+    @classmethod
+    async def of(cls, tablespace: bytes, coordination: Coordination) -> Epochs:
+        """Of all that are listed. Raises StoreUnavailableError where some are dropped meanwhile."""
+        made = cls()
+        try:
+            async for page in Pages(tablespace).all(coordination):
+                for ledger in page:
+                    if not made._epochs or made._epochs[-1] != ledger.epoch:
+                        made._first.append(ledger.ledger)
+                        made._epochs.append(ledger.epoch)
+                    made._behind = ledger.ledger + 1
+        except LogGoneError as error:
+            raise StoreUnavailableError(str(error)) from error
+        return made
+
+    def of_ledger(self, ledger: int) -> int | None:
+        """None for one that is not listed."""
+        if not self._first or not self._first[0] <= ledger < self._behind:
+            return None
+        return self._epochs[bisect.bisect_right(self._first, ledger) - 1]
+
+
+def _names_others(quorum: QuorumUrl, ledgers: Ledgers) -> bool:
+    """Whether a ledger is still listed with a member that has left."""
+    found = (parse_quorum(store) for store in dict.fromkeys(ledger.store for ledger in ledgers))
+    return any(lies is not None and lies.leaving and lies.settled() == quorum.settled() for lies in found)
+
+
+def _under(quorum: QuorumUrl, covered: int, ledgers: Ledgers) -> Ledgers:
+    """The list with ledgers under the store as it is without the members that leave: those up to the covered one, that
+    lie on no other members than it has, or had until now; and those that were only ever written to the same members."""
     members = {*quorum.active, *quorum.leaving}
+    settled = str(quorum.settled())
+
+    @cache
+    def moves(store: str) -> tuple[bool, bool]:
+        """Whether ledgers there are listed anew when they are covered, and in any case."""
+        lies = parse_quorum(store)
+        if lies is None:
+            return False, False
+        return members.issuperset(lies.active) and lies.ack >= quorum.ack, lies.settled() == quorum.settled()
 
     def change(ledger: Ledger) -> Ledger:
-        lies = parse_quorum(ledger.store)
-        if lies is None or ledger.ledger not in covered or not members.issuperset(lies.active) or lies.ack < quorum.ack:
-            return ledger
-        return dataclasses.replace(ledger, store=str(quorum.settled()))
+        copied, same = moves(ledger.store)
+        if same or (copied and ledger.ledger <= covered):
+            return dataclasses.replace(ledger, store=settled)
+        return ledger
 
-    return tuple(change(ledger) for ledger in ledgers)
+    return tuple(map(change, ledgers))

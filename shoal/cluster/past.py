@@ -53,8 +53,7 @@ class ClusterPast:
 
     async def oldest_entry(self) -> int | None:
         found = await self._coordination().get(paths(self._tablespace).ledgers)
-        ledgers = decode_ledgers(found.data) if found is not None else ()
-        return ledgers[0].first if ledgers else None
+        return decode_ledgers(found.data).first_lsn if found is not None else None
 
     def hold(self, holder: str, after: int | None) -> None:
         """Ledgers go by their own rules."""

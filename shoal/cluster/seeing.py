@@ -73,6 +73,8 @@ class ObservedCluster:
                 item.spec.max_leader_inactivity,
                 item.spec.store,
                 item.tied,
+                item.listed.count,
+                item.listed.bytes,
             )
             for tablespace, item in sorted(self._observer.tablespaces.items(), key=lambda pair: pair[1].name)
         ]

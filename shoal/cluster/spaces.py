@@ -44,7 +44,8 @@ from replication.interface import (
 )
 from replication.log.bulk import BulkFiles
 from replication.log.interface import Leader
-from replication.log.layout import decode_ledgers, decode_spec, encode, paths, tablespace_folder
+from replication.log.layout import decode_spec, encode, paths, tablespace_folder
+from replication.log.ledger_list import Pages
 from replication.log.ledger_object import Position
 from replication.log.replica import ReplicatedLog
 from replication.log.settings import Clock, LogGoneError, StoreOf
@@ -609,9 +610,10 @@ class ClusterTablespaces:
     async def _drop(self, coordination: Coordination, identity: bytes) -> None:
         log.info("tablespace %s was dropped; its log goes too", identity.hex())
         spec = await coordination.get(paths(identity).spec)
-        ledgers = await coordination.get(paths(identity).ledgers)
         urls = {decode_spec(spec.data).store} if spec is not None else set()
-        urls |= {ledger.store for ledger in decode_ledgers(ledgers.data)} if ledgers is not None else set()
+        with contextlib.suppress(LogGoneError):  # another node drops it
+            async for page in Pages(identity).all(coordination):
+                urls |= {ledger.store for ledger in page}
         await drop_tablespace(coordination, identity)
         for store in map(self.place.store_at, urls):
             await store.delete_folder(tablespace_folder(identity))

@@ -10,6 +10,7 @@
     lead.py          another node leads
     changes.py       a change stream as JSON lines: a client of any server
     check.py         whether all replicas hold the same
+    check_indexes.py whether indexes hold what the rows give
     doctor.py        what is wrong with the directory of a stopped server
     store.py         another store; another member for a quorum store, or one less
     backup.py        backups of a running server, and what is made of them: verify, restore
@@ -54,8 +55,11 @@ CHECKPOINT_EXAMPLES = """examples:
 CHECK_EXAMPLES = """examples:
   shoal check --cluster zk://127.0.0.1:2181/shoal
   shoal check --cluster zk://127.0.0.1:2181/shoal --timeout 600 --json
-Every replica hashes everything that it holds at one and the same LSN, beside its other work. The exit status is 1 when
-hashes differ, or when a replica does not answer in time.
+  shoal check --dsn "host=127.0.0.1 port=5432"             one server, or a cluster's leader
+With --cluster every replica hashes everything that it holds at one and the same LSN, beside its other work. With --dsn
+every index of every database is compared with its table's rows at one LSN: REINDEX mends one that differs. So is the
+copy of each table that the analytic worker has by then: the worker makes it anew when the server starts again. The exit
+status is 1 when hashes, indexes or copies differ, or when a replica does not answer in time.
 """
 
 STORE_EXAMPLES = """examples:
@@ -165,8 +169,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     where.add_argument("--dsn", metavar="DSN", help='of the leader: "host=... port=..." or postgresql://HOST:PORT')
     checkpoint.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
     checkpoint.add_argument("--json", action="store_true", help="one JSON object")
-    check = _parser(commands, "check", "compare what the replicas hold", CHECK_EXAMPLES)
-    _cluster(check)
+    check = _parser(
+        commands, "check", "compare what the replicas hold, or indexes and analytic copies with rows", CHECK_EXAMPLES
+    )
+    where = check.add_mutually_exclusive_group(required=True)
+    where.add_argument("--cluster", metavar=URL, help="where the cluster's ZooKeeper is: compares its replicas")
+    where.add_argument(
+        "--dsn", metavar="DSN", help='of a server: "host=... port=..."; compares indexes and copies with rows'
+    )
     check.add_argument("--tablespace", metavar="NAME", help="default: all of them")
     check.add_argument("--timeout", metavar="SECONDS", type=float, default=300.0, help="default: 300")
     check.add_argument("--user", default="postgres", help="a superuser (default: postgres)")

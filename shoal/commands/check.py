@@ -1,4 +1,5 @@
-"""`shoal check`: whether all replicas of each tablespace hold the same at one and the same LSN.
+"""`shoal check --cluster`: whether all replicas of each tablespace hold the same at one and the same LSN. With --dsn:
+check_indexes.py.
 
 The leader begins the check (shoal_check()); every replica then computes the digest of what it holds at the LSN of that
 commit, of each tablespace for itself, and writes it into ZooKeeper (engine/checks.py, replication/checks.py), where
@@ -28,6 +29,7 @@ from catalog.rows import (
 from replication.checks import Report, folder, read_reports
 from replication.interface import Coordination
 from replication.observer import Observed
+from shoal.commands.check_indexes import check_indexes
 from shoal.commands.looking import Cluster, ask, conninfo, looking_at, table
 
 DEFAULT = "pg_default"
@@ -36,6 +38,8 @@ NAMES = "SELECT relfilenode::int8, oid::regclass::text FROM pg_class WHERE relfi
 
 
 async def run(options: argparse.Namespace) -> int:
+    if options.dsn is not None:
+        return await check_indexes(options)
     equal = True
     values: list[dict[str, object]] = []
     async with looking_at(options.cluster) as cluster:

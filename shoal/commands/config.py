@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import orjson
 
 from shoal.commands.looking import table
-from shoal.config import Setting
+from shoal.config import Setting, hidden
 
 
 def run(options: argparse.Namespace, settings: Sequence[Setting]) -> int:
     """Prints them; the exit status."""
     if options.json:
-        value = {setting.name: {"value": setting.value, "from": setting.source} for setting in settings}
+        value = {setting.name: {"value": hidden(setting.value), "from": setting.source} for setting in settings}
         print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
     else:
         rows = [(setting.name, _shown(setting.value), setting.source) for setting in settings]
@@ -25,4 +25,4 @@ def run(options: argparse.Namespace, settings: Sequence[Setting]) -> int:
 def _shown(value: object) -> str:
     if value == "":
         return "(none)"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(hidden(value))

@@ -104,7 +104,8 @@ async def _wait(cluster: Cluster, asked: Observed, to: str, timeout: float) -> N
         found = await cluster.coordination.get(where.epoch, wake.set)
         ledgers = await cluster.coordination.get(where.ledgers, wake.set)
         epoch = decode_epoch(found.data) if found is not None else before
-        opened = decode_ledgers(ledgers.data)[-1].epoch if ledgers is not None else 0
+        listed = decode_ledgers(ledgers.data).ledgers if ledgers is not None else ()
+        opened = listed[-1].epoch if listed else 0
         if epoch.leader and epoch.epoch > before.epoch and opened == epoch.epoch:
             if epoch.leader == to:
                 return

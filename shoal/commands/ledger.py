@@ -34,8 +34,9 @@ from replication.log.layout import (
     paths,
     tablespace_folder,
 )
+from replication.log.ledger_list import Pages
 from replication.log.ledger_object import Position, decode_object
-from replication.log.ledgers import last_lsn
+from replication.log.ledgers import Ledgers, last_lsn
 from replication.log.objects import ObjectMap
 from replication.log.settings import LogGoneError
 from replication.observer import Observed
@@ -50,9 +51,9 @@ async def run(options: argparse.Namespace) -> int:
         stores = Stores(tablespace.spec.store)
         try:
             if options.action == "list":
-                return _list(options, tablespace)
+                return await _list(options, cluster, tablespace)
             if options.action == "show":
-                return await _show(options, tablespace, stores)
+                return await _show(options, cluster, tablespace, stores)
             return await _read(options, cluster, tablespace, stores)
         finally:
             await stores.close()
@@ -65,37 +66,58 @@ def _line(value: Mapping[str, object]) -> None:
 # ---- list -----------------------------------------------------------------------------------------------------------
 
 
-def _list(options: argparse.Namespace, tablespace: Observed) -> int:
-    rows: list[tuple[object, ...]] = []
-    for index, item in enumerate(tablespace.ledgers):
-        closed = item.last is not None
-        last = last_lsn(tablespace.ledgers, index, tablespace.head.lsn)
-        used = tablespace.head.bytes if not closed and item is tablespace.ledgers[-1] else item.bytes
-        store = item.store or tablespace.spec.store
-        if options.json:
-            _line({
-                "tablespace": tablespace.name, "ledger": item.ledger, "state": "closed" if closed else "open",
-                "epoch": item.epoch, "first_lsn": item.first, "last_lsn": last, "entries": last - item.first + 1,
-                "bytes": used, "closed": moment(item.closed), "store": store,
-            })  # fmt: skip
-        closed_ago = f"{age(item.closed)} ago" if item.closed else ""
-        state = "closed" if closed else "open"
-        rows.append((item.ledger, state, item.epoch, item.first, last, size(used), closed_ago, store))
-    if not options.json:
-        print(table(("LEDGER", "STATE", "EPOCH", "FIRST LSN", "LAST LSN", "SIZE", "CLOSED", "STORE"), rows))
+LEDGERS = ("LEDGER", "STATE", "EPOCH", "FIRST LSN", "LAST LSN", "SIZE", "CLOSED", "STORE")
+
+
+async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: Observed) -> int:
+    """Page by page: there may be many more than fit into memory as text."""
+    header = True
+    async for page in _pages(cluster, tablespace):
+        rows: list[tuple[object, ...]] = []
+        for index, item in enumerate(page):
+            closed = item.last is not None
+            last = last_lsn(page, index, tablespace.head.lsn)
+            used = tablespace.head.bytes if not closed and item is page[-1] else item.bytes
+            store = item.store or tablespace.spec.store
+            if options.json:
+                _line({
+                    "tablespace": tablespace.name, "ledger": item.ledger, "state": "closed" if closed else "open",
+                    "epoch": item.epoch, "first_lsn": item.first, "last_lsn": last, "entries": last - item.first + 1,
+                    "bytes": used, "closed": moment(item.closed), "store": store,
+                })  # fmt: skip
+            closed_ago = f"{age(item.closed)} ago" if item.closed else ""
+            state = "closed" if closed else "open"
+            rows.append((item.ledger, state, item.epoch, item.first, last, size(used), closed_ago, store))
+        if not options.json:
+            print("\n".join(table(LEDGERS, rows).splitlines()[0 if header else 1 :]))
+        header = False
     return 0
+
+
+async def _pages(cluster: Cluster, tablespace: Observed) -> AsyncIterator[Ledgers]:
+    try:
+        async for page in Pages(tablespace.tablespace).all(cluster.coordination):
+            yield page
+    except LogGoneError as error:
+        raise ConfigError(f"{error} meanwhile; retry") from error
 
 
 # ---- show -----------------------------------------------------------------------------------------------------------
 
 
-async def _show(options: argparse.Namespace, tablespace: Observed, stores: Stores) -> int:
-    index = next((i for i, item in enumerate(tablespace.ledgers) if item.ledger == options.ledger), None)
-    if index is None:
-        known = ", ".join(str(item.ledger) for item in tablespace.ledgers) or "none"
+async def _show(options: argparse.Namespace, cluster: Cluster, tablespace: Observed, stores: Stores) -> int:
+    pages = Pages(tablespace.tablespace)
+    try:
+        found = await pages.ledger(cluster.coordination, options.ledger)
+    except LogGoneError:
+        found = None
+    if found is None:
+        ledgers = pages.listed.ledgers
+        known = f"{pages.listed.first_ledger} to {ledgers[-1].ledger}" if ledgers else "none"
         raise ConfigError(f'tablespace "{tablespace.name}" has no ledger {options.ledger}; it has: {known}')
-    ledger = tablespace.ledgers[index]
-    last = last_lsn(tablespace.ledgers, index, tablespace.head.lsn)
+    page, index = found
+    ledger = page[index]
+    last = last_lsn(page, index, tablespace.head.lsn)
     rows: list[tuple[object, ...]] = []
     async for info in stores(ledger.store).list(ledger_folder(tablespace.tablespace, ledger.ledger)):
         item = parse_object_name(info.name, ledger.ledger)
@@ -122,7 +144,8 @@ class Reading:
 
 async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: Observed, stores: Stores) -> int:
     head = await _head(cluster, tablespace)
-    oldest = tablespace.ledgers[0].first if tablespace.ledgers else head.lsn + 1
+    begin = tablespace.listed.first_lsn
+    oldest = head.lsn + 1 if begin is None else begin
     first = oldest if options.first is None else options.first
     last = head.lsn if options.last is None else min(options.last, head.lsn)
     if first < oldest:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory
@@ -43,13 +44,30 @@ _KEYWORDS = """
 _HELP = "\\d lists tables, \\q (or ^D) leaves, ^C cancels, Tab completes, ^R searches the history; ; ends a statement"
 
 
+class _Open:
+    """Whether the input goes on: Enter begins a new line then.
+
+    It stays as it was during a search of the history. The prompt has another line to type what is searched for in
+    where the input goes on, and would look for the end of the search in the one where it did not begin."""
+
+    def __init__(self) -> None:
+        self.buffer: Buffer | None = None
+        self._was = False
+
+    def __call__(self) -> bool:
+        if self.buffer is not None and not get_app().layout.is_searching:
+            self._was = not _ended(self.buffer.text)
+        return self._was
+
+
 def prompt(channel: Channel, show: Callable[[Result], None]) -> int:
     """Asks and answers until the end of the input; the exit status."""
-    whole = Condition(lambda: not _ended(get_app().current_buffer.text))
+    goes_on = _Open()
     session: PromptSession[str] = PromptSession(
-        history=_history(), lexer=PygmentsLexer(PostgresLexer), multiline=whole, complete_while_typing=False,
-        completer=WordCompleter(lambda: _words(channel), ignore_case=True),
+        history=_history(), lexer=PygmentsLexer(PostgresLexer), multiline=Condition(goes_on),
+        complete_while_typing=False, completer=WordCompleter(lambda: _words(channel), ignore_case=True),
     )  # fmt: skip
+    goes_on.buffer = session.default_buffer
     print(f"shoal sql: {_HELP}", file=sys.stderr)
     while True:
         try:

@@ -1,12 +1,16 @@
 """`shoal status`: the nodes of a cluster, who leads what, how far the replicas are, and what is wrong.
 
-Wrong is: no leader, or one that is not there; fewer live replicas than expected; a replica that should be there and is
-not; a replica that has given no sign of life for SILENT seconds, or still has to begin.
+Wrong is: a node whose port does not answer; no leader, or one that is not there or has yet to take over; fewer live
+replicas than expected; a replica that should be there and is not; a replica that has given no sign of life for SILENT
+seconds, or still has to begin.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import orjson
@@ -14,8 +18,10 @@ import orjson
 from engine.cluster_view import ReplicaView, TablespaceView
 from shoal.cluster.seeing import ObservedCluster
 from shoal.commands.looking import Cluster, age, looking_at, moment, now, plural, size, table
+from wire.client_core import SSL_REQUEST
 
 SILENT = 15.0  # seconds; replicas report at least every few
+ANSWER = 3.0  # seconds that a node's port has
 
 
 @dataclass(slots=True)
@@ -30,7 +36,7 @@ class Picture:
 
 async def run(options: argparse.Namespace) -> int:
     async with looking_at(options.cluster) as cluster:
-        picture = take(cluster)
+        picture = take(cluster, await asked(cluster))
     if options.json:
         tablespaces = [{**item, "replicas": picture.replicas[str(item["id"])]} for item in picture.tablespaces]
         value = {
@@ -46,8 +52,31 @@ async def run(options: argparse.Namespace) -> int:
     return 1 if picture.problems else 0
 
 
-def take(cluster: Cluster) -> Picture:
-    """The cluster as it is now."""
+async def asked(cluster: Cluster) -> dict[str, str]:
+    """What is wrong with the port of each node that is registered, '' if nothing: a node may be stuck, or not have
+    begun to listen."""
+    nodes = list(cluster.observer.nodes.values())
+    found = await asyncio.gather(*(_ask(node.host, node.port) for node in nodes))
+    return {node.node: why for node, why in zip(nodes, found, strict=True)}
+
+
+async def _ask(host: str, port: int) -> str:
+    try:
+        async with asyncio.timeout(ANSWER):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(SSL_REQUEST)  # which needs no user, and is answered before anything else
+                return "" if await reader.read(1) else "ends connections"
+            finally:
+                writer.close()
+    except TimeoutError:
+        return f"does not answer within {ANSWER:g} s"
+    except OSError as error:
+        return f"cannot be reached: {os.strerror(error.errno) if error.errno else error}"
+
+
+def take(cluster: Cluster, asked: Mapping[str, str]) -> Picture:
+    """The cluster as it is now. `asked`: what is wrong with the ports of nodes."""
     view = ObservedCluster(cluster.observer, "")
     picture = Picture()
     nodes = {node.node: node for node in view.nodes()}
@@ -58,10 +87,12 @@ def take(cluster: Cluster) -> Picture:
             picture.nodes.append({"node": name, "alive": False})
             picture.problems.append(f"node {name} is not there")
             continue
+        if why := asked.get(name, ""):
+            picture.problems.append(f"node {name} {why} at {node.host}:{node.port}")
         picture.nodes.append({
-            "node": name, "alive": True, "host": node.host, "port": node.port, "admin": node.admin or None,
-            "load": node.load, "connections": node.connections, "started": moment(node.started or 0),
-            "version": node.version or None,
+            "node": name, "alive": True, "answers": not why, "host": node.host, "port": node.port,
+            "admin": node.admin or None, "load": node.load, "connections": node.connections,
+            "started": moment(node.started or 0), "version": node.version or None,
         })  # fmt: skip
     for tablespace in view.tablespaces():
         replicas = {item.node: item for item in view.replicas() if item.tablespace == tablespace.tablespace}
@@ -85,6 +116,8 @@ def _tablespace(
         picture.problems.append(f"tablespace {item.name} has no leader")
     elif item.leader not in nodes:
         picture.problems.append(f"tablespace {item.name} is led by {item.leader}, which is not there")
+    elif observed.ledgers and observed.ledgers[-1].epoch < item.epoch:
+        picture.problems.append(f"tablespace {item.name} is being taken over by {item.leader}, which catches up first")
     if live < item.expected_replicas:
         picture.problems.append(f"tablespace {item.name} has {live} of {item.expected_replicas} replicas")
     checkpoint = max(observed.checkpoints, key=lambda found: found.lsn, default=None)
@@ -92,8 +125,9 @@ def _tablespace(
         "tablespace": item.name, "id": item.tablespace.hex(), "leader": item.leader or None, "epoch": item.epoch,
         "head_lsn": item.head, "head_time": moment(item.head_time), "live_replicas": live,
         "expected_replicas": item.expected_replicas, "under_replicated": live < item.expected_replicas,
-        "ledgers": len(observed.ledgers),
-        "bytes": sum(ledger.bytes for ledger in observed.ledgers if ledger.last is not None) + observed.head.bytes,
+        "ledgers": observed.listed.count + len(observed.ledgers),
+        "bytes": observed.listed.bytes
+        + sum(ledger.bytes for ledger in observed.ledgers if ledger.last is not None) + observed.head.bytes,
         "checkpoint_lsn": checkpoint.lsn if checkpoint else None,
         "checkpoint_created": moment(checkpoint.created) if checkpoint else None, "store": item.store or None,
     }  # fmt: skip
@@ -152,7 +186,16 @@ def _node(row: dict[str, object]) -> tuple[object, ...]:
         return (row["node"], "NOT THERE", "", "", "", "", "")
     load = row["load"]
     busy = f"{load:.0%}" if isinstance(load, float) else ""
-    return (row["node"], "up", f"{row['host']}:{row['port']}", busy, row["connections"], row["started"], row["version"])
+    state = "up" if row["answers"] else "SILENT"
+    return (
+        row["node"],
+        state,
+        f"{row['host']}:{row['port']}",
+        busy,
+        row["connections"],
+        row["started"],
+        row["version"],
+    )
 
 
 def _replica(row: dict[str, object]) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ import asyncio
 import dataclasses
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import orjson
@@ -20,6 +21,8 @@ import orjson
 from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination, Spec
 from replication.log.layout import decode_ledgers, decode_spec, encode, paths
+from replication.log.ledger_list import Pages
+from replication.log.settings import LogGoneError
 from replication.observer import Observed
 from replication.placement import DEFAULT_TABLESPACE
 from replication.stores import claim, open_store
@@ -36,6 +39,7 @@ async def run(options: argparse.Namespace) -> int:
     old = await canonical(options.old)
     new = await canonical(options.new) if options.action == "replace" else ""
     stores: dict[str, str] = {}
+    left = 0
     async with looking_at(options.cluster) as cluster:
         chosen = _chosen(cluster, options.tablespace, old)
         # All of them are looked at before the first is changed.
@@ -51,10 +55,13 @@ async def run(options: argparse.Namespace) -> int:
         if not options.no_wait:
             await _wait(cluster, [item.tablespace for item in chosen], old)
             stores = {item.name: await _store_of(cluster.coordination, item) for item in chosen}
-            if not options.json:
+            left = await _ledgers_with(cluster, [item.tablespace for item in chosen], old)
+            if not options.json and left:
+                print(f"{old} is needed until {plural(left, 'ledger')} in it have been dropped: `shoal ledger list`")
+            elif not options.json:
                 print(f"{old} is no longer needed")
     if options.json:
-        print(orjson.dumps({"stores": stores, "left": old, "waited": not options.no_wait}).decode())
+        print(orjson.dumps({"stores": stores, "left": old, "waited": not options.no_wait, "ledgers": left}).decode())
     return 0
 
 
@@ -104,18 +111,15 @@ async def _wait_for_ledgers(cluster: Cluster, tablespaces: list[bytes], new: str
     deadline = time.monotonic() + timeout
     while True:
         wake = asyncio.Event()
-        elsewhere: dict[str, int] = {}
-        late = []
+        late = False
         for tablespace in tablespaces:
             found = await cluster.coordination.get(paths(tablespace).ledgers, wake.set)
-            ledgers = decode_ledgers(found.data) if found is not None else ()
-            if ledgers and ledgers[-1].store != new:
-                late.append(tablespace.hex())
-            for ledger in ledgers:
-                if ledger.store != new:
-                    elsewhere[ledger.store] = elsewhere.get(ledger.store, 0) + 1
+            ledgers = decode_ledgers(found.data).ledgers if found is not None else ()
+            late = late or bool(ledgers and ledgers[-1].store != new)
         if not late:
-            return elsewhere
+            counts = [await _ledgers_by_store(cluster, tablespace) for tablespace in tablespaces]
+            counted = sum(counts, Counter())
+            return {store: count for store, count in counted.items() if store != new}
         if time.monotonic() >= deadline:
             raise ConfigError(
                 f"after {timeout:g} s nothing is written to {new} yet: the leader's node has logged why. It goes on "
@@ -126,6 +130,28 @@ async def _wait_for_ledgers(cluster: Cluster, tablespaces: list[bytes], new: str
                 await wake.wait()
         except TimeoutError:
             pass
+
+
+async def _ledgers_by_store(cluster: Cluster, tablespace: bytes) -> Counter[str]:
+    """How many ledgers lie in each store."""
+    while True:
+        counted: Counter[str] = Counter()
+        try:
+            async for page in Pages(tablespace).all(cluster.coordination):
+                counted.update(ledger.store for ledger in page)
+            return counted
+        except LogGoneError:  # some were dropped meanwhile
+            continue
+
+
+async def _ledgers_with(cluster: Cluster, tablespaces: list[bytes], member: str) -> int:
+    """How many ledgers lie in a store that has the member: of a store that the tablespace had before, say."""
+    found = 0
+    for tablespace in tablespaces:
+        for store, count in (await _ledgers_by_store(cluster, tablespace)).items():
+            quorum = parse_quorum(store)
+            found += count if quorum is not None and member in (*quorum.active, *quorum.leaving) else 0
+    return found
 
 
 async def canonical(url: str) -> str:
@@ -188,7 +214,7 @@ async def _change(coordination: Coordination, tablespace: bytes, change: Callabl
 
 
 async def _wait(cluster: Cluster, tablespaces: list[bytes], old: str) -> None:
-    """Until no spec has the member any more."""
+    """Until no spec has the member any more, and no ledger that the spec's store holds names it."""
     told = time.monotonic()
     while True:
         wake = asyncio.Event()
@@ -197,8 +223,12 @@ async def _wait(cluster: Cluster, tablespaces: list[bytes], old: str) -> None:
             found = await cluster.coordination.get(paths(tablespace).spec, wake.set)
             spec = decode_spec(found.data) if found is not None else None
             quorum = parse_quorum(spec.store) if spec is not None else None
-            if spec is not None and quorum is not None and old in quorum.leaving:
-                left.append(spec.name)
+            listed = await cluster.coordination.get(paths(tablespace).ledgers, wake.set)
+            ledgers = decode_ledgers(listed.data).ledgers if listed is not None else ()
+            if spec is not None and quorum is not None:
+                settling = str(dataclasses.replace(quorum, leaving=(old,)))
+                if old in quorum.leaving or any(ledger.store == settling for ledger in ledgers):
+                    left.append(spec.name)
         if not left:
             return
         if time.monotonic() - told >= TOLD_EVERY:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 KEPT = 200  # prepared statements of a connection
 ROW_LIMIT = 1 << 30  # bytes of a row
 COPY_PIECE = 1 << 18
+SHOWN_ROWS, SHOWN_WIDTH = 20, 40  # of a result's repr: rows, and letters of a value
 _PLACE = re.compile(r"%(?:%|s|\((\w+)\)s)|(%)")
 _STATUS = {ord("I"): "idle", ord("T"): "in transaction", ord("E"): "failed"}
 
@@ -75,6 +77,8 @@ class Connection:
 
     def __init__(self, engine: EngineThread, user: str, database: str, autocommit: bool) -> None:
         self.autocommit = autocommit
+        self.on_close: Callable[[], None] | None = None
+        self._names = user, database
         self.notices: list[str] = []
         self._lock = threading.RLock()
         self._decoders = Decoders()
@@ -82,6 +86,7 @@ class Connection:
         self._named = 0
         self._status = "idle"
         self._link = Link(engine, {"user": user, "database": database, "client_encoding": "UTF8"})
+        weakref.finalize(self, self._link.end).atexit = False  # of a thread that has ended, or forgotten
 
     # --- PEP 249 -------------------------------------------------------------------------------------------------
 
@@ -101,6 +106,13 @@ class Connection:
         with self._lock:
             if not self._link.closed:
                 self._link.end()
+        done, self.on_close = self.on_close, None
+        if done is not None:
+            done()
+
+    def __repr__(self) -> str:
+        user, database = self._names
+        return f"<shoal.Connection to {database!r} as {user!r}, {'closed' if self.closed else self._status}>"
 
     # --- beyond it -----------------------------------------------------------------------------------------------
 
@@ -387,6 +399,16 @@ class Cursor:
             return None
         return [(column.name, column.type_oid, None, None, None, None, None) for column in self._answer.columns]
 
+    def __repr__(self) -> str:
+        """What the last statement gave: its first rows as a table."""
+        if self._closed:
+            return "<shoal.Cursor, closed>"
+        answer = self._answer
+        if answer is None or not answer.columns:
+            return f"<shoal.Cursor, {self.statusmessage or 'nothing executed'}>"
+        rows = [answer.values(row) for row in answer.rows[:SHOWN_ROWS]]
+        return as_table([column.name for column in answer.columns], rows, len(answer.rows))
+
     @property
     def rowcount(self) -> int:
         return self._changed
@@ -453,6 +475,24 @@ class Cursor:
         if self._answer is None or not self._answer.columns:
             raise ProgrammingError("the last statement has given no rows")
         return self._answer
+
+
+def as_table(names: Sequence[str], rows: Iterable[tuple[Any, ...]], count: int) -> str:
+    """Rows for people: columns under their names, long values cut, and how many there are in all."""
+    lines = [list(names), *([_shown(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = [
+        " | ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    ]
+    text.insert(1, "-+-".join("-" * width for width in widths))
+    more = f", {SHOWN_ROWS} of them shown" if count > SHOWN_ROWS else ""
+    return "\n".join([*text, f"({count} row{'' if count == 1 else 's'}{more})"])
+
+
+def _shown(value: object) -> str:
+    text = "NULL" if value is None else str(value)
+    text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: SHOWN_WIDTH + 1])
+    return text if len(text) <= SHOWN_WIDTH else text[: SHOWN_WIDTH - 1] + "…"
 
 
 Show = Callable[[int, object], str]

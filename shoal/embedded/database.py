@@ -6,18 +6,23 @@ import atexit
 import contextlib
 import logging
 import os
+import shutil
+import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from shoal.config import Config, host_and_port
+from catalog.errors import SqlError
+from shoal.access import client_tls, host_rules, mock_key
+from shoal.config import Config, ConfigError, host_and_port
 from shoal.embedded.connection import Connection, Cursor, Parameters
 from shoal.embedded.engine_thread import EngineThread
-from shoal.embedded.errors import InterfaceError, OperationalError
+from shoal.embedded.errors import InterfaceError, OperationalError, raised
 from shoal.embedded.tables import Table
 from wire.server import Server
 
@@ -27,8 +32,43 @@ if TYPE_CHECKING:
 
 logging.getLogger("shoal").addHandler(logging.NullHandler())  # a library's messages are for who asks for them
 
+MEMORY = ":memory:"
+"""In place of a directory: a temporary one, which is gone when the database is closed."""
+
 _open: set[Database] = set()  # held until each is closed: its thread must not outlive the interpreter
 _ended = threading.Event()  # the program is at its end, which closes what is open: nothing more may be opened
+
+
+REFUSED: Mapping[str, str] = {
+    "data": "the path says it",
+    "listen": "`serve` is given the address",
+    "admin": "the administration port is shoal serve's",
+    "log_format": "logging is the program's: the logger is named shoal",
+    "cluster": "a node of a cluster is shoal serve's",
+    "store": "it is a cluster's",
+    "read_from": "it is a cluster's",
+    "node": "it is a cluster's",
+    "session_timeout": "it is a cluster's",
+    "commit_timeout": "it is a cluster's",
+    "checkpoint_interval": "it is a cluster's",
+}
+"""The settings that mean nothing in a program, with the reason; all others are used."""
+
+
+def configured(path: Path, settings: Mapping[str, Any]) -> Config:
+    """Raises InterfaceError for a setting that there is not, NotSupportedError for one that would not be used."""
+    known = {field.name: type(field.default) for field in fields(Config)}
+    for name, value in settings.items():
+        if name not in known:
+            raise InterfaceError(
+                f'unknown setting "{name}"; known are {", ".join(sorted(known.keys() - REFUSED.keys()))}'
+            )
+        if name in REFUSED:
+            error = SqlError("0A000", f"the setting {name} of an embedded database is not supported: {REFUSED[name]}")
+            raise raised(error)
+        if type(value) is not known[name] and not (known[name] is float and type(value) is int):
+            raise InterfaceError(f"{name} must be of type {known[name].__name__}")
+    return Config(data=str(path), **settings)
 
 
 class Database:
@@ -37,9 +77,16 @@ class Database:
     """
 
     def __init__(self, path: str | Path, user: str, database: str, settings: dict[str, Any]) -> None:
-        self.path = Path(path).absolute()
+        self.path: Path
+        self._temporary = str(path) == MEMORY
+        if _found(path) is not None:
+            raise OperationalError(
+                f"{path} is already open in this process: use that database, or close it first "
+                "(shoal.connect(path) gives a connection to it)"
+            )
+        self.path = Path(tempfile.mkdtemp(prefix="shoal-memory-") if self._temporary else path).absolute()
         self._user, self._database = user, database
-        self._engine = EngineThread(Config(data=str(self.path), **settings))
+        self._engine = EngineThread(configured(self.path, settings))
         self._own = threading.local()
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._server: Server | None = None
@@ -104,10 +151,22 @@ class Database:
         OperationalError where it cannot listen."""
         if self._server is not None:
             raise InterfaceError("it serves already")
-        server = Server(self._engine.server.node, *host_and_port(listen), self._engine.config.max_connections)
+        config = self._engine.config
         try:
+            rules, tls = host_rules(config), client_tls(config)
+            address = host_and_port(listen)
+            key = mock_key(config.data_path)
+            server = Server(
+                self._engine.server.node,
+                *address,
+                config.max_connections,
+                rules=rules,
+                tls=tls,
+                mock_key=key,
+                reserved=config.superuser_reserved_connections,
+            )
             port = self._engine.call(server.start)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ConfigError) as error:
             raise OperationalError(str(error)) from None
         self._server = server
         return f"postgresql://{self._user}@{server.address[0]}:{port}/{self._database}"
@@ -123,6 +182,12 @@ class Database:
                     self._engine.call(self._server.stop)
         self._engine.stop()
         _open.discard(self)
+        if self._temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        place = MEMORY if self._temporary else str(self.path)
+        return f"<shoal.Database {place!r}{', closed' if self._closed else ''}>"
 
     def __enter__(self) -> Self:
         return self
@@ -143,6 +208,9 @@ class Database:
 class Transaction:
     """What `Database.transaction` gives."""
 
+    def __repr__(self) -> str:
+        return f"<shoal.Transaction on {self.connection!r}>"
+
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.execute = connection.execute
@@ -156,21 +224,48 @@ def open(  # as gzip.open and others
     path: str | Path, *, user: str = "postgres", database: str = "postgres", **settings: Any
 ) -> Database:
     """Opens the database in a directory, which is made if it is not there: the same files as `shoal serve`'s.
+    ":memory:" is a database of its own in a temporary directory, which is removed when it is closed.
 
     `settings`: what a configuration file has (docs/settings.md), e.g. columnar_memory=1 << 30.
-    Raises OperationalError: another process has it open, or it is damaged.
+    Raises OperationalError: this or another process has it open, or it is damaged; NotSupportedError (0A000) for a
+    setting that means nothing in a program, such as a cluster's.
     """
     return Database(path, user, database, settings)
 
 
 def connect(path: str | Path, **settings: Any) -> Connection:
     """PEP 249's: a connection to the database in a directory, which this process opens once and closes at its end."""
-    where = Path(path).absolute()
-    found = next((database for database in _open if database.path == where), None)
+    where, found = Path(path).absolute(), _found(path)
     if found is not None and found._engine.failure is not None:
         found.close()
         found = None
-    return (found or open(path, **settings)).connect()
+    if found is not None:
+        asked, config = configured(where, settings), found._engine.config
+        other = [name for name in settings if getattr(config, name) != getattr(asked, name)]
+        if other:
+            raise InterfaceError(f"{where} is open with another value of {', '.join(other)}: close it first")
+    if found is not None:
+        return found.connect()
+    database = open(path, **settings)
+    connection = database.connect()
+    if database._temporary:  # nobody else has it
+        connection.on_close = database.close
+    return connection
+
+
+def _found(path: str | Path) -> Database | None:
+    """The database that is open in this directory, by whatever path."""
+    if str(path) == MEMORY:
+        return None
+    return next((database for database in list(_open) if _same(database.path, Path(path))), None)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one directory."""
+    try:
+        return one == other.absolute() or one.samefile(other)
+    except OSError:
+        return False
 
 
 def _close_all() -> None:

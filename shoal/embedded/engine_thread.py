@@ -24,7 +24,7 @@ import uvloop
 from catalog.errors import SqlError
 from shoal.config import Config, ConfigError
 from shoal.embedded.errors import OperationalError, raised
-from shoal.serve import alone, end_clients
+from shoal.serve import alone, end_clients, memory_of_machine
 from shoal.stacks import DeepExecutor, deep_thread
 from wire import client_core
 from wire.channel import WRITE_BEHIND
@@ -32,6 +32,7 @@ from wire.client_core import Frame, FrameStream
 from wire.server import Server
 
 ERROR, READY = ord("E"), ord("Z")
+LEAVING = 2.0  # seconds that sessions have to end in after a failure
 
 
 class EngineThread:
@@ -107,12 +108,22 @@ class EngineThread:
     async def _serve(self) -> None:
         async with alone(self.config, self._fatal) as node:
             node.default_settings = self.config.default_settings
+            node.memory.limit = self.config.memory or memory_of_machine() // 2
             self.server = Server(node, *self.config.address, self.config.max_connections)
             self._started.set_result(None)
             await self._stop
             if self.failure is not None:
+                await self._lose_clients()
                 raise self.failure
             await end_clients(self.server)
+
+    async def _lose_clients(self) -> None:
+        """After a failure: their statements wait for what will not come, and nobody is answered any more."""
+        for link in list(self.links):
+            link.close()
+        until = self.loop.time() + LEAVING
+        while self.server.node.sessions and self.loop.time() < until:
+            await asyncio.sleep(0.005)
 
     def _end(self) -> None:
         if not self._stop.done():
@@ -130,7 +141,11 @@ class Link(asyncio.Transport):
     """One connection: the transport of the server's side, and what the caller's side sends and receives.
 
     The caller's side is for one thread at a time. What the server has written waits here, WRITE_BEHIND bytes of it
-    before the server is told to wait.
+    before the server is told to wait; and the caller waits before more than that is under way to the server. While he
+    does he takes what has come: else each side could wait for the other.
+
+    Each side counts what it has done and then looks at what the other says, so of two that go by each other at least
+    one sees it.
     """
 
     def __init__(self, engine: EngineThread, parameters: Mapping[str, str]) -> None:
@@ -141,8 +156,9 @@ class Link(asyncio.Transport):
         self._arrived: SimpleQueue[bytes | None] = SimpleQueue()
         self._written = self._read = 0  # bytes; the one by the engine's thread, the other by the caller's
         self._told_to_wait = False
-        self._may_send = threading.Event()
-        self._may_send.set()
+        self._sent = self._taken = 0  # bytes; the one by the caller's thread, the other by the engine's
+        self._sender_waits = False
+        self._reads = True  # the server takes what is sent
         self._closing = False
         self._lost = False
         self._protocol: Any = None
@@ -162,23 +178,34 @@ class Link(asyncio.Transport):
 
     def send(self, data: bytes) -> None:
         """Sends messages; waits while the server does not take them. Raises OperationalError when it has gone."""
-        self._may_send.wait()
+        self._sender_waits = True
+        while not (self._lost or self._may_send()):
+            self._take(self._arrived.get())
+        self._sender_waits = False
         if self._lost:
             raise self._engine.closed()
+        self._sent += len(data)
         self._on_engine(self._receive, data)
+
+    def _may_send(self) -> bool:
+        return self._reads and self._sent - self._taken < WRITE_BEHIND
 
     def receive(self) -> Frame:
         """The next frame. Raises OperationalError when there will be none."""
         while (frame := self._stream.next_frame()) is None:
-            data = None if self._lost else self._arrived.get()
-            if data is None or self._engine.failure is not None:
-                self._lost = True
-                raise self._engine.closed()
+            self._take(None if self._lost else self._arrived.get())
+        return frame
+
+    def _take(self, data: bytes | None) -> None:
+        """What the server has written; nothing, where it only wakes who sends; None: nothing more will come."""
+        if data is None or self._engine.failure is not None:
+            self._lost = True
+            raise self._engine.closed()
+        if data:
             self._stream.receive_data(data)
             self._read += len(data)
             if self._told_to_wait and self._written - self._read < WRITE_BEHIND // 4:
                 self._on_engine(self._go_on)
-        return frame
 
     def cancel(self) -> None:
         """Cancels the statement that runs, if one does."""
@@ -208,11 +235,17 @@ class Link(asyncio.Transport):
         self._protocol.connection_made(self)
 
     def _receive(self, data: bytes) -> None:
+        self._taken += len(data)
+        self._wake_sender()
         if not self._closing:
             self._protocol.data_received(data)
 
+    def _wake_sender(self) -> None:
+        if self._sender_waits and self._may_send():
+            self._arrived.put(b"")
+
     def _go_on(self) -> None:
-        if self._told_to_wait:
+        if self._told_to_wait and not self._closing:
             self._told_to_wait = False
             self._protocol.resume_writing()
 
@@ -227,18 +260,40 @@ class Link(asyncio.Transport):
     def give_up(self) -> None:
         """Nothing more will come: nobody is to wait for it."""
         self._arrived.put(None)
-        self._may_send.set()
 
-    # --- asyncio.Transport ---------------------------------------------------------------------------------------
+    # --- asyncio.Transport: all that wire asks of one --------------------------------------------------------------
 
     def write(self, data: Any) -> None:
         if self._engine.failure is not None:
             return
         self._written += len(data)
-        self._arrived.put(data)
-        if self._written - self._read > WRITE_BEHIND and not self._told_to_wait:
+        self._arrived.put(bytes(data))
+        if self.get_write_buffer_size() > WRITE_BEHIND and not self._told_to_wait:
             self._told_to_wait = True
             self._protocol.pause_writing()
+            if self.get_write_buffer_size() < WRITE_BEHIND // 4:  # it was read meanwhile, by one who did not know yet
+                self._engine.loop.call_soon(self._go_on)
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self._arrived.put(None)
+
+    def get_write_buffer_size(self) -> int:
+        return self._written - self._read
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return WRITE_BEHIND // 4, WRITE_BEHIND
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """They are WRITE_BEHIND."""
+
+    def get_protocol(self) -> Any:
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
 
     def close(self) -> None:
         if not self._closing:
@@ -250,11 +305,12 @@ class Link(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
+    def is_reading(self) -> bool:
+        return self._reads
+
     def pause_reading(self) -> None:
-        self._may_send.clear()
+        self._reads = False
 
     def resume_reading(self) -> None:
-        self._may_send.set()
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """They are WRITE_BEHIND."""
+        self._reads = True
+        self._wake_sender()

@@ -1,14 +1,16 @@
-"""A run from the command line: `python -m tests.differential [--seconds N | --seed N]`."""
+"""A run from the command line: `python -m tests.differential [--families] [--seconds N | --seed N]`."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import sys
+from functools import partial
 
 import psycopg
 
 from tests.differential.compare import Tally, run_scenario
+from tests.differential.families import prepared, run_families, run_family
 from tests.differential.sides import open_sides, run_seeds
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -23,11 +25,23 @@ def main() -> int:
     parser.add_argument("--shoal", help="libpq connection string of a running Shoal")
     parser.add_argument("--postgres", help="libpq connection string of a running PostgreSQL")
     parser.add_argument("--failures", type=int, default=40, help="how many failures to print (default 40)")
+    parser.add_argument("--families", action="store_true", help="partitioned and inherited tables, two connections")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         shoal = options.shoal or stack.enter_context(ShoalServer()).dsn
         postgres = options.postgres or stack.enter_context(PostgresServer()).dsn
-        connections = [stack.enter_context(psycopg.connect(dsn, autocommit=True)) for dsn in (postgres, shoal, shoal)]
+        connect = partial(psycopg.connect, autocommit=True)
+        if options.families:
+            theirs, ours = (
+                (stack.enter_context(connect(dsn)), stack.enter_context(connect(dsn))) for dsn in (postgres, shoal)
+            )
+            if options.seed is not None:
+                tally = run_family(options.seed, prepared(*theirs), prepared(*ours), report=print)
+            else:
+                tally = run_families(options.first, options.seconds, theirs, ours)
+            _print(tally, options.failures)
+            return 1 if tally.failures else 0
+        connections = [stack.enter_context(connect(dsn)) for dsn in (postgres, shoal, shoal)]
         if options.seed is not None:
             tally = run_scenario(options.seed, *open_sides(*connections), report=print)
         else:

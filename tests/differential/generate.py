@@ -90,6 +90,24 @@ TEMPLATES = {
     ";coalesce({int4[]}, '{}');({int4[]})[1:2]",
     "text[]": "ARRAY[{text}, 'k'];({text[]} || {text[]});string_to_array({text}, 'b')",
 }  # fmt: skip
+# What is true whatever {one} gives, 0 or 1, as long as it is evaluated once.
+ONE = "floor(random() * 2)::int4"
+IDENTITIES = """({one} IN (0, 1));({one} = ANY (ARRAY[0, 1]));({one} IN (SELECT 0 UNION SELECT 1))
+        ;(nullif({one}, 0) IS DISTINCT FROM 0);(coalesce(nullif({one}, 0), 1) = 1);(EXISTS (SELECT random()))
+        ;(CASE {one} WHEN 0 THEN true WHEN 1 THEN true ELSE false END);(greatest({one}, 0)::numeric IN (0, 1.0))
+        ;({one}::numeric = ANY (ARRAY[0, 1.0]));({one}::text IN ('0', '1'));({one}::text::char(3) IN ('0', '1'))
+        ;(nullif({one}::numeric, 0) IS DISTINCT FROM 0.0);(ARRAY[{one}] <@ ARRAY[0, 1]);({one}::text ~ '^[01]$')
+        ;({one}::numeric IN (SELECT 0.0 UNION SELECT 1));((SELECT random()) < 1)"""
+# Counts that do not depend on what is drawn.
+DRAWN = """count(DISTINCT n) = count(*), coalesce(max(n) - min(n) + 1, 0) = count(*) FROM (SELECT nextval('drawn') n
+        FROM {table} WHERE {bool}) q;count(*), max(r) FROM (SELECT row_number() OVER (ORDER BY random()) r FROM {table}
+        WHERE {bool}) q;count(DISTINCT (SELECT random())) FROM {table} WHERE {bool}
+        ;count(DISTINCT n) FROM (SELECT (SELECT nextval('drawn')) n FROM {table} WHERE {bool}) q
+        ;count(r), count(DISTINCT r) FROM (SELECT {bool}, random()::numeric r FROM {table} ORDER BY 2, 1) q
+        ;bool_and(r >= p) FROM (SELECT r, lag(r) OVER () p FROM (SELECT random()::numeric r
+        FROM {table} ORDER BY 1) q) s
+        ;sum(c) FROM (SELECT floor(random() * 3)::numeric g, count(*) c FROM {table} WHERE {bool} GROUP BY 1) q
+        ;count(*) FROM {table} WHERE {int4} IN (SELECT {int4} FROM {table} WHERE random() < 2)"""
 AGGREGATES = """count(*);count({int4});count(DISTINCT {text});sum({int4});sum({int8} / 1000)
         ;avg({int4});avg({numeric(10,2)});sum({numeric(10,2)});min({int4});max({text});min({date});max({numeric})
         ;sum({numeric});bool_and({bool});bool_or({bool});sum({float8});min({float8});avg({float8});max({timestamp})
@@ -114,6 +132,7 @@ def _choices(text: str) -> list[str]:
 
 _SAFE = {kind: _choices(text.split("!")[0]) for kind, text in TEMPLATES.items()}
 _RAISING = {kind: _choices(text.split("!")[1]) for kind, text in TEMPLATES.items() if "!" in text}
+_IDENTITIES, _DRAWN = _choices(IDENTITIES.replace("{one}", ONE)), _choices(DRAWN)
 _AGGREGATES, _WINDOWS, _FRAMES = _choices(AGGREGATES), _choices(WINDOWS), _choices(FRAMES)
 _HOLE = re.compile(r"\{([a-z0-9]+(?:\([0-9,]+\))?(?:\[\])?)\}")
 _OUTPUT = (
@@ -163,6 +182,7 @@ class Scenario:
         self.count = statements
         self.tables = [self._table(f"t{n}") for n in range(1, 4)]
         self.raising = False
+        self.volatile = seed % 3 == 0  # expressions are made volatile, without another value
         self.key = "1"
 
     # ---- tables ----
@@ -175,7 +195,7 @@ class Scenario:
         return Table(name, [Column("id", "int4"), *(Column(f"{name}c{n}", kind) for n, kind in enumerate(chosen, 1))])
 
     def setup(self) -> list[str]:
-        made = []
+        made = ["CREATE SEQUENCE drawn"]
         for table in self.tables:
             # Unique in any case: windows and LIMITs are ordered by it in the end.
             unique = " PRIMARY KEY" if self.random.random() < 0.8 else " NOT NULL UNIQUE"
@@ -206,7 +226,15 @@ class Scenario:
         return f"({value})::{kind}" if value.startswith(("-", "(")) else f"{value}::{kind}"
 
     def expression(self, kind: str, columns: list[Column], depth: int) -> str:
-        """An expression of the type over these columns."""
+        """An expression of the type over these columns, perhaps volatile, perhaps in a sub-query of its own."""
+        if not self.volatile or self.random.random() > 0.15:
+            return self._plain_expression(kind, columns, depth)
+        if kind == "bool" and self.random.random() < 0.5:
+            return self.random.choice(_IDENTITIES)
+        made = self._plain_expression(kind, columns, depth)
+        return f"(SELECT {made})" if self.random.random() < 0.3 else f"(CASE WHEN random() < 2 THEN {made} END)"
+
+    def _plain_expression(self, kind: str, columns: list[Column], depth: int) -> str:
         own = [column.name for column in columns if column.kind == kind]
         pick = self.random.random()
         if depth <= 0 or pick < 0.3:
@@ -306,6 +334,12 @@ class Scenario:
         distinct = "DISTINCT " if self.random.random() < 0.2 else ""
         tail, ordered = self._tail(len(outputs))
         return Statement(f"SELECT {distinct}{', '.join(outputs)} FROM {source}{where}{tail}", ordered)
+
+    def drawn(self) -> Statement:
+        """What comes of volatile values, counted."""
+        table = self.random.choice(self.tables)
+        template = self.random.choice(_DRAWN).replace("{table}", table.name)
+        return Statement(f"SELECT {self.filled(template, table.columns, 1)}")
 
     def computed(self) -> Statement:
         """Every value of a table computed, errors and all."""
@@ -424,7 +458,7 @@ class Scenario:
 
     def statements(self) -> Iterator[Statement]:
         makers = [self.plain] * 5 + [self.computed] * 4 + [self.grouped] * 4 + [self.windowed] * 2
-        makers += [self.combined] * 2 + [self.nested] * 3
+        makers += [self.combined] * 2 + [self.nested] * 3 + ([self.drawn] * 3 if self.volatile else [])
         for _ in range(self.count):
             if self.random.random() < 0.15:
                 yield from self.change()

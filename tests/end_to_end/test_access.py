@@ -9,6 +9,7 @@ import ssl
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ from tests import forks
 from tests.oracle import free_port
 from tests.replication.stores.certificates import Certificate, make_certificate
 from tests.server import ShoalServer
+from wire import guessing
 
 RULES = """
 host      all  postgres      127.0.0.1/32  trust
@@ -259,3 +261,51 @@ def test_silence_before_the_session_ends_in_ten_seconds(guarded: GuardedServer) 
         began = time.monotonic()
         assert ends(connection) == b"" and ends(second) == b""
         assert 5 < time.monotonic() - began < 18
+
+
+# ---- guesses --------------------------------------------------------------------------------------------------------
+
+
+def salt(server: ShoalServer, user: str) -> bytes:
+    """What a client that names the user is asked with."""
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        body = struct.pack(">i", 196608) + f"user\0{user}\0database\0postgres\0\0".encode()
+        connection.sendall(struct.pack(">i", len(body) + 4) + body)
+        first = b"n,,n=,r=client"
+        body = b"SCRAM-SHA-256\0" + struct.pack(">i", len(first)) + first
+        connection.recv(1000)
+        connection.sendall(b"p" + struct.pack(">i", len(body) + 4) + body)
+        return connection.recv(1000).partition(b",s=")[2]
+
+
+def test_salts_of_unknown_users_stay_after_a_restart(certificate: Certificate, tmp_path: pathlib.Path) -> None:
+    with GuardedServer(tmp_path, certificate) as server:
+        before = [salt(server, f"nobody{number}") for number in range(3)]
+        assert len(set(before)) == 3 and all(before)
+        server.stop()
+        server.start()
+        assert [salt(server, f"nobody{number}") for number in range(3)] == before
+
+
+def test_wrong_passwords_are_answered_later_and_later(certificate: Certificate, tmp_path: pathlib.Path) -> None:
+    with GuardedServer(tmp_path, certificate) as server:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute(b"CREATE ROLE ann LOGIN PASSWORD 'right'")
+        began = time.monotonic()
+        for _ in range(guessing.FREE):
+            assert "password authentication failed" in refusal(server, "ann", "wrong")
+        quick = time.monotonic() - began
+        began = time.monotonic()
+        for name in ("ann", "nobody", "ann"):  # 0.1, 0.2 and 0.4 s
+            assert "password authentication failed" in refusal(server, name, "wrong")
+        assert time.monotonic() - began > 0.7
+        with ThreadPoolExecutor(4 * guessing.PENDING) as pool:
+            flood = [pool.submit(refusal, server, "ann", "wrong") for _ in range(4 * guessing.PENDING)]
+            began = time.monotonic()
+            with psycopg.connect(server.dsn) as connection:  # the loop is not held up
+                connection.execute("SELECT 1")
+            assert time.monotonic() - began < max(1.0, quick)
+            told = [future.result() for future in flood]
+        assert any("too many wrong passwords from this address" in text for text in told)
+        with connect(server, "ann", "right") as connection:
+            connection.execute("SELECT 1")

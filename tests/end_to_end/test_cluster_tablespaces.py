@@ -64,6 +64,37 @@ def rows(cluster: ShoalCluster, name: str, sql: str, consistency: str = "strong"
         return connection.execute(sql.encode()).fetchall()
 
 
+def until_shown(cluster: ShoalCluster, name: str, sql: str, wanted: list[tuple[Any, ...]]) -> None:
+    """Returns when a node by itself answers so: one that has come back gets a new tablespace in a while, and says 57P03
+    until then."""
+
+    def shown() -> bool:
+        with contextlib.suppress(psycopg.OperationalError, errors.UndefinedTable):
+            return rows(cluster, name, sql, "eventual") == wanted
+        return False
+
+    cluster.wait_until(shown, f"{name} answers {wanted} to {sql}", GOES_ON)
+
+
+def until_one_dies(cluster: ShoalCluster, sql: str) -> str:
+    """Repeats a statement on the leader of the moment until a node has died of the flag; its name."""
+    place = flag(cluster.directory)
+    place.touch()
+    deadline = time.monotonic() + GOES_ON
+    while place.exists():
+        assert time.monotonic() < deadline, f"nobody dies of {sql}\n{cluster.logs()}"
+        with contextlib.suppress(psycopg.Error), cluster.connect() as connection:  # one may be done, and death yet come
+            connection.execute(sql.encode())
+
+    def gone() -> list[str]:
+        return [name for name, node in cluster.nodes.items() if not node.running]
+
+    cluster.wait_until(gone, "a node has died")
+    (name,) = gone()
+    assert cluster.wait_for_exit(name) == -9
+    return name
+
+
 @pytest.fixture(scope="module")
 def cluster(zookeeper_server: ZooKeeper) -> Iterator[ShoalCluster]:
     with ShoalCluster(3, zookeeper=zookeeper_server) as cluster:
@@ -260,23 +291,14 @@ def test_a_new_node_gets_every_tablespace_from_checkpoints(zookeeper_server: Zoo
 
 def test_the_next_leader_finishes_what_a_leader_that_died_has_begun(zookeeper_server: ZooKeeper) -> None:
     with ShoalCluster(3, zookeeper=zookeeper_server, hooks=["tests.end_to_end.dying_leader.install"]) as cluster:
-        first = cluster.leader()
-        flag(cluster.directory).touch()
-        with cluster.connect() as connection, pytest.raises(psycopg.OperationalError):
-            connection.execute("CREATE TABLESPACE left_over")
-        assert cluster.wait_for_exit(first) == -9
-        assert others(cluster) == {}
+        first = until_one_dies(cluster, "CREATE TABLESPACE left_over")
         until_taken(cluster, "CREATE TABLE left_over (id int PRIMARY KEY) TABLESPACE left_over")
         until_taken(cluster, "INSERT INTO left_over SELECT generate_series(1, 10)")
         identity = others(cluster)["left_over"]
         cluster.start(first)
-        assert rows(cluster, first, "SELECT count(*) FROM left_over", "eventual") == [(10,)]
+        until_shown(cluster, first, "SELECT count(*) FROM left_over", [(10,)])
         until_taken(cluster, "DROP TABLE left_over")
-        flag(cluster.directory).touch()
-        second = cluster.leader()
-        with cluster.connect() as connection, contextlib.suppress(psycopg.OperationalError):
-            connection.execute("DROP TABLESPACE left_over")
-        assert cluster.wait_for_exit(second) == -9
+        second = until_one_dies(cluster, "DROP TABLESPACE left_over")
         cluster.wait_until(lambda: others(cluster) == {}, "the znodes are gone")
         cluster.start(second)
         for node in cluster.nodes.values():

@@ -71,3 +71,39 @@ def test_a_server_that_has_just_matched_stops_as_ever() -> None:
         with psycopg.connect(own.dsn, autocommit=True) as connection:
             assert connection.execute("SELECT repeat('ab', 100) ~ '(a|b)+c'").fetchone() == (False,)
         assert own.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["int[]", "jsonb", "text"])
+def test_large_values_are_written_and_read(server: ShoalServer, kind: str) -> None:
+    """They take long by their size alone, which is no reason to end a statement."""
+    value = {
+        "int[]": "{" + ",".join(map(str, range(1_000_000))) + "}",
+        "jsonb": "[" + ",".join(f'{{"a": {n}}}' for n in range(300_000)) + "]",
+        "text": "x" * 20_000_000,
+    }[kind]
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE TEMP TABLE large (a int PRIMARY KEY, v {kind})".encode())
+        insert = "INSERT INTO large VALUES (1, %s) ON CONFLICT (a) DO UPDATE SET v = excluded.v"
+        for _ in range(2):
+            connection.execute(insert, (value,))
+        assert connection.execute("SELECT v = %s FROM large WHERE a = 1", (value,)).fetchone() == (True,)
+
+
+def test_thousands_of_values_in_coalesce_are_no_nest_of_conditions(server: ShoalServer) -> None:
+    count = 8000
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TEMP TABLE chosen (a int)")
+        connection.execute("SET statement_timeout = '6s'")  # it took 12
+        insert = f"INSERT INTO chosen VALUES (coalesce({', '.join(['%s::int'] * count)}))"
+        connection.execute(insert.encode(), [None] * (count - 1) + [7], prepare=True)
+        assert connection.execute("SELECT * FROM chosen").fetchall() == [(7,)]
+
+
+def test_an_aggregate_over_whole_partitions_is_computed_once_for_each(server: ShoalServer) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE spans AS SELECT n % 10 AS g, make_interval(secs => n) AS i "
+                           "FROM generate_series(1, 5000) AS n")  # fmt: skip
+        connection.execute("SET statement_timeout = '6s'")  # it took 9
+        found = connection.execute("SELECT DISTINCT g, max(i) OVER (PARTITION BY g) = make_interval(secs => 4990 + "
+                                   "CASE g WHEN 0 THEN 10 ELSE g END) FROM spans").fetchall()  # fmt: skip
+        assert sorted(found) == [(g, True) for g in range(10)]

@@ -50,6 +50,8 @@ def test_a_member_is_replaced_and_switched_off_while_a_client_writes(cluster: Sh
             changed = json.loads(told)
             assert (changed["left"], changed["waited"]) == (old.url, True)
             assert all(new.url in url and old.url not in url for url in changed["stores"].values())
+            assert changed["ledgers"] == 0
+            assert not [ledger for ledger in cluster.ledgers() if old.url in ledger.store]
             old.kill()
             before = count
             cluster.wait_until(lambda: count > before + 20 or not writer.is_alive(), "writes without the old member")
@@ -61,6 +63,12 @@ def test_a_member_is_replaced_and_switched_off_while_a_client_writes(cluster: Sh
             assert connection.execute("SELECT count(*) FROM written").fetchone() == (count,)
             store = connection.execute("SELECT store FROM shoal_tablespaces").fetchone()
             assert store is not None and old.url not in store[0] and new.url in store[0]
+        cluster.log_stores[1].kill()  # a live one: reads survive A - 1 losses
+        status, told, wrong = shoal("ledger", "read", "--cluster", cluster.url)
+        assert status == 0 and "all of them as they were written" in told, (told, wrong)
+        name = cluster.add()
+        with cluster.connect(name) as connection:
+            assert connection.execute("SELECT count(*) FROM written").fetchone() == (count,)
 
 
 @pytest.mark.parametrize(

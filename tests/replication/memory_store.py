@@ -10,7 +10,7 @@ depends on time or chance: delays go through the `sleep` that was given, which m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -33,9 +33,10 @@ class Fault:
     unknown   it is carried out, and its reply is lost   -> StoreUnavailableError
     full      a put finds no room                        -> StoreFullError
     delay     it is carried out `seconds` later
+    part      of many objects only every second one is given
     """
 
-    kind: Literal["fail", "unknown", "full", "delay"]
+    kind: Literal["fail", "unknown", "full", "delay", "part"]
     seconds: float = 0.0
 
 
@@ -108,6 +109,16 @@ class MemoryStore:
         data = self.get_now(name)
         self._reply(fault)
         return data
+
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        fault = await self._begin("get_many", check_name(names[0]))
+        found = self.get_many_now(names, fault)
+        self._reply(fault)
+        return found
+
+    def get_many_now(self, names: Sequence[str], fault: str) -> dict[str, bytes]:
+        found = {name: self.objects[name] for name in names if name in self.objects}
+        return dict(list(found.items())[1::2]) if fault == "part" else found
 
     def get_now(self, name: str) -> bytes:
         """Raises ObjectMissingError."""

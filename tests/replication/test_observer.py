@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from replication.interface import Checkpoint, Coordination, Epoch, Head, Ledger, Node, Replica, Spec
-from replication.log.layout import encode, encode_head, encode_list
+from replication.interface import Checkpoint, Coordination, Epoch, Head, Ledger, LedgerList, Node, Replica, Spec
+from replication.log.layout import encode, encode_checkpoints, encode_head, encode_ledgers
 from replication.observer import Observer
 from replication.zookeeper.cluster import open_coordination
 from tests.replication.memory_coordination import MemoryCoordination, MemorySession
@@ -31,8 +31,8 @@ async def fill(writer: Coordination) -> None:
     await writer.create(f"{ROOT}/spec", encode(Spec("pg_default", ("a", "b"), 2)))
     await writer.create(f"{ROOT}/epoch", encode(Epoch(3, "a")))
     await writer.create(f"{ROOT}/head", encode_head(Head(7, 3, "ab", 1, 100)))
-    await writer.create(f"{ROOT}/ledgers", encode_list((Ledger(1, 3, 1),)))
-    await writer.create(f"{ROOT}/checkpoints", encode_list((Checkpoint(5, "cd", "f", 10, 1),)))
+    await writer.create(f"{ROOT}/ledgers", encode_ledgers(LedgerList((Ledger(1, 3, 1),))))
+    await writer.create(f"{ROOT}/checkpoints", encode_checkpoints((Checkpoint(5, "cd", "f", 10, 1),)))
     await writer.create(f"{ROOT}/replicas/a", encode(Replica("a", "leader", 7)), ephemeral=True)
     await writer.create(f"{ROOT}/replicas/b", encode(Replica("b", "follower", 6, 4)), ephemeral=True)
 
@@ -88,7 +88,7 @@ async def test_it_follows_what_changes_and_goes(cluster: Cluster) -> None:
     await until(lambda: observer.tablespaces[TABLESPACE].replicas["b"].applied == 9)
     await writer.create(f"{ROOT}/replicas/a", encode(Replica("a", "bootstrapping", 0)), ephemeral=True)
     await until(lambda: observer.tablespaces[TABLESPACE].replicas.get("a") == Replica("a", "bootstrapping", 0))
-    await writer.set(f"{ROOT}/ledgers", encode_list((Ledger(1, 3, 1, 9, 5, 1), Ledger(2, 4, 10))))
+    await writer.set(f"{ROOT}/ledgers", encode_ledgers(LedgerList((Ledger(1, 3, 1, 9, 5, 1), Ledger(2, 4, 10)))))
     await until(lambda: len(observer.tablespaces[TABLESPACE].ledgers) == 2)
     await writer.delete("nodes/a")
     await until(lambda: set(observer.nodes) == {"b"})

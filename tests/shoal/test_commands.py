@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import pathlib
+import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -17,16 +20,29 @@ from catalog.schema import Column, Schema, Table
 from catalog.types.base import TypeRef
 from engine.storage.edits import Edits
 from replication.checks import Report
-from replication.interface import Checkpoint, Coordination, Epoch, Head, HeadObject, Ledger, Node, Replica, Spec
-from replication.log.layout import encode, encode_head, encode_list, object_name, paths
+from replication.interface import (
+    Checkpoint,
+    Coordination,
+    Epoch,
+    Head,
+    HeadObject,
+    Ledger,
+    LedgerList,
+    Node,
+    Replica,
+    Spec,
+)
+from replication.log.layout import encode, encode_checkpoints, encode_head, encode_ledgers, object_name, paths
 from replication.log.ledger_object import encode_log_entry
 from replication.log.settings import SystemClock
 from replication.stores import open_store
 from replication.zookeeper.cluster import open_coordination
 from shoal.cli import main, parser
+from shoal.commands import status
 from shoal.commands.check import compare, found, show
 from shoal.commands.looking import age, conninfo, now, size, table
 from shoal.config import ConfigError
+from wire.client_core import SSL_REQUEST
 
 TABLESPACE = bytes(range(16))
 STORAGE = 120
@@ -46,11 +62,36 @@ def in_zookeeper(url: str, work: Callable[[Coordination], Awaitable[None]]) -> N
     asyncio.run(run())
 
 
+class Ports:
+    """Two ports that answer as a node's do, as far as `shoal status` asks."""
+
+    def __init__(self) -> None:
+        self.sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        self.numbers = [item.getsockname()[1] for item in self.sockets]
+        for item in self.sockets:
+            threading.Thread(target=self._serve, args=(item,), daemon=True).start()
+
+    def _serve(self, listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                connection = listening.accept()[0]
+                with connection:
+                    if connection.recv(8) == SSL_REQUEST:
+                        connection.sendall(b"N")
+
+    def close(self) -> None:
+        for item in self.sockets:
+            with contextlib.suppress(OSError):  # it is closed already
+                item.shutdown(socket.SHUT_RDWR)
+            item.close()
+
+
 class Made:
     """A cluster of two nodes whose znodes stay (they are not ephemeral), and a log of five entries in two ledgers."""
 
-    def __init__(self, url: str, directory: pathlib.Path) -> None:
+    def __init__(self, url: str, directory: pathlib.Path, ports: Ports) -> None:
         self.url = url
+        self.ports = ports
         self.store = f"file://{directory}"
         self.directory = directory
         in_zookeeper(url, self._fill)
@@ -58,16 +99,18 @@ class Made:
     async def _fill(self, session: Coordination) -> None:
         clock = SystemClock().wall()
         for number, node in enumerate(("a", "b")):
-            await session.create(f"nodes/{node}", encode(Node(node, "127.0.0.1", 5001 + number, load=0.25)))
+            await session.create(
+                f"nodes/{node}", encode(Node(node, "127.0.0.1", self.ports.numbers[number], load=0.25))
+            )
         known = paths(TABLESPACE)
         await session.create(known.spec, encode(Spec("pg_default", ("a", "b"), 2, store=self.store)))
         await session.create(known.epoch, encode(Epoch(2, "a")))
-        await session.create(known.checkpoints, encode_list((Checkpoint(3, "ab", "folder", 10, clock),)))
+        await session.create(known.checkpoints, encode_checkpoints((Checkpoint(3, "ab", "folder", 10, clock),)))
         await session.create(known.replica("a"), encode(Replica("a", "leader", 5, 5, clock)))
         await session.create(known.replica("b"), encode(Replica("b", "follower", 3, 2, clock)))
         last, size = await self._write()
         ledgers = (Ledger(1, 1, 1, 3, 500, clock, self.store), Ledger(2, 2, 4, store=self.store))
-        await session.create(known.ledgers, encode_list(ledgers))
+        await session.create(known.ledgers, encode_ledgers(LedgerList(ledgers)))
         await session.create(known.head, encode_head(Head(5, 2, last.hex(), clock, size)))
 
     async def _write(self) -> tuple[bytes, int]:
@@ -105,8 +148,10 @@ class Made:
 
 
 @pytest.fixture
-def made(zookeeper: str, tmp_path: pathlib.Path) -> Made:
-    return Made(zookeeper, tmp_path / "store")
+def made(zookeeper: str, tmp_path: pathlib.Path) -> Iterator[Made]:
+    ports = Ports()
+    yield Made(zookeeper, tmp_path / "store", ports)
+    ports.close()
 
 
 def lines(capsys: Capture) -> list[Any]:
@@ -129,6 +174,27 @@ def test_status_of_a_healthy_cluster(made: Made, capsys: Capture) -> None:
     assert [(item["node"], item["role"], item["lag"]) for item in tablespace["replicas"]] == [
         ("a", "leader", 0), ("b", "follower", 2)
     ]  # fmt: skip
+
+
+def test_status_asks_the_nodes(made: Made, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody listens for, one that takes connections and says nothing, one that ends them."""
+    monkeypatch.setattr(status, "ANSWER", 0.5)
+    made.ports.close()
+    assert main(["status", "--cluster", made.url]) == 1
+    shown = capsys.readouterr().out
+    for name, port in zip("ab", made.ports.numbers, strict=True):
+        assert f"WRONG: node {name} cannot be reached: Connection refused at 127.0.0.1:{port}" in shown
+    with socket.create_server(("127.0.0.1", made.ports.numbers[0])):
+        assert main(["status", "--cluster", made.url, "--json"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert not value["ok"] and value["problems"][0].startswith("node a does not answer within 0.5 s")
+    assert [node["answers"] for node in value["nodes"]] == [False, False]
+
+
+def test_status_says_that_a_leader_still_catches_up(made: Made, capsys: Capture) -> None:
+    in_zookeeper(made.url, lambda session: _set(session, paths(TABLESPACE).epoch, encode(Epoch(3, "b"))))
+    assert main(["status", "--cluster", made.url]) == 1
+    assert "WRONG: tablespace pg_default is being taken over by b" in capsys.readouterr().out
 
 
 def test_status_says_what_is_wrong(made: Made, capsys: Capture) -> None:
@@ -181,7 +247,7 @@ def test_ledgers_are_listed_and_shown(made: Made, capsys: Capture) -> None:
     assert main(["ledger", "list", "--cluster", made.url]) == 0
     assert "LEDGER" in capsys.readouterr().out
     assert main(["ledger", "show", "--cluster", made.url, "7"]) == 1
-    assert "no ledger 7; it has: 1, 2" in capsys.readouterr().err
+    assert "no ledger 7; it has: 1 to 2" in capsys.readouterr().err
     assert main(["ledger", "list", "--cluster", made.url, "--tablespace", "other"]) == 1
     assert "there are: pg_default" in capsys.readouterr().err
 
@@ -227,7 +293,7 @@ def test_another_history_and_what_is_missing_are_noticed(made: Made, capsys: Cap
 
 
 def test_what_was_dropped_is_said_to_be(made: Made, capsys: Capture) -> None:
-    kept = encode_list((Ledger(2, 2, 4, store=made.store),))
+    kept = encode_ledgers(LedgerList((Ledger(2, 2, 4, store=made.store),)))
     in_zookeeper(made.url, lambda session: _set(session, paths(TABLESPACE).ledgers, kept))
     assert main(["ledger", "read", "--cluster", made.url, "--from", "2"]) == 1
     assert "the changelog begins at LSN 4" in capsys.readouterr().err
@@ -271,10 +337,11 @@ def test_a_digest_of_another_lsn_is_not_equal() -> None:
 
 
 def test_a_leader_that_is_away_is_one_line(made: Made, capsys: Capture) -> None:
+    made.ports.close()
     for command in (["checkpoint"], ["check", "--timeout", "1"]):
         assert main([*command, "--cluster", made.url]) == 1
         error = capsys.readouterr().err
-        assert '"127.0.0.1", port 5001 failed' in error and len(error.splitlines()) == 1
+        assert f'"127.0.0.1", port {made.ports.numbers[0]} failed' in error and len(error.splitlines()) == 1
     in_zookeeper(made.url, lambda session: _set(session, paths(TABLESPACE).epoch, encode(Epoch(3, ""))))
     assert main(["checkpoint", "--cluster", made.url]) == 1
     assert "has no leader at the moment" in capsys.readouterr().err

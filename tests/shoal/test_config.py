@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import pathlib
+from dataclasses import fields
 
 import pytest
 
-from shoal.config import ConfigError, Setting, load, settled
+from shoal.commands import config
+from shoal.config import Config, ConfigError, Setting, load, settled
 
 
 def sources(settings: list[Setting]) -> dict[str, tuple[object, str]]:
@@ -43,3 +46,12 @@ def test_the_environment_is_read_by_the_settings_type(variable: str, text: str, 
 def test_a_value_of_the_wrong_type_names_its_variable(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=variable):
         load(None, {}, {variable: text})
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Config) if isinstance(field.default, str)])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_no_setting_shows_the_password_in_a_url(name: str, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = settled(None, {name: "zk://shoal:hush@10.0.0.1:2181,10.0.0.2:2181/x"}, {})
+    assert config.run(argparse.Namespace(json=as_json), settings) == 0
+    shown = capsys.readouterr().out
+    assert "hush" not in shown and "zk://***@10.0.0.1:2181,10.0.0.2:2181/x" in shown

@@ -57,7 +57,8 @@ def test_a_server_tells_programs_where_it_is(tmp_path: pathlib.Path) -> None:
 
 def test_a_log_store_tells_programs_where_it_is_and_logs_in_json(tmp_path: pathlib.Path) -> None:
     place = ["--data", str(tmp_path / "data"), "--listen", "0.0.0.0:0", "--json", "--log-format", "json"]
-    with started(tmp_path / "log", "logstore", *place, SHOAL_STORE_SECRET="s" * 40) as told:
+    secret = {"SHOAL_STORE_SECRET": "s" * 40, "SHOAL_STORE_PLAINTEXT": "allow"}
+    with started(tmp_path / "log", "logstore", *place, **secret) as told:
         assert told["ready"].startswith("log://0.0.0.0:")
     (line,) = (tmp_path / "log").read_text().splitlines()
     logged = json.loads(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.torture import others, simulation
 from tests.torture.crowd import trials as crowd
 from tests.torture.durability import trials as durability
+from tests.torture.holding import trials as holding
 from tests.torture.isolation import trials as isolation
 from tests.torture.security import trials as security
 from tests.torture.smith import trials as smith
@@ -89,7 +90,7 @@ TRIALS = (
         "without a fence, answers before the commit, entries that are not applied, and unknown outcomes called failed",
         4.0,
         others.cluster,
-        least=60.0,
+        least=75.0,
     ),
     Trial(
         "simulation",
@@ -108,6 +109,17 @@ TRIALS = (
         1.5,
         others.differential,
         least=6.0,
+    ),
+    Trial(
+        "families",
+        "tables that stand for others answer right, and their indexes are whole, beside writers",
+        "partitioned tables (range, list, hash, two levels) and inherited ones change by two connections: ATTACH and "
+        "DETACH beside open transactions, keys that cascade and move rows; each answer, and who waits, beside "
+        "PostgreSQL's, then every index beside its rows; the planted faults are servers that are told something else "
+        "(cascades that stay, an ATTACH that does nothing, a unique index that is none and the like)",
+        0.5,
+        others.families,
+        least=15.0,
     ),
     Trial(
         "sqlsmith",
@@ -131,6 +143,19 @@ TRIALS = (
         least=62.0,
     ),
     Trial(
+        "holding",
+        "no statement holds the server",
+        "calls of every function, operator, aggregate and cast over long, deep and wide values, on both paths, while "
+        "another connection asks; a wait of more than 0.25 s of the server's processor time is wrong, and so are an "
+        "end later than a second after statement_timeout, pg_cancel_backend or pg_terminate_backend, more than 1 GB, "
+        "XX000, and a server that SIGTERM does not end when its ten seconds for statements are over; the planted "
+        "faults are a function that takes 1, 4 and 16 s in one step",
+        1.0,
+        holding.holding,
+        exact=True,
+        least=75.0,
+    ),
+    Trial(
         "wire",
         "the wire takes anything",
         "good messages spoiled, cut, doubled and mixed with garbage, in every state of the protocol; the planted "
@@ -140,6 +165,17 @@ TRIALS = (
         exact=True,
     ),
     Trial(
+        "rights",
+        "nobody may what PostgreSQL would refuse",
+        "every kind of object and every statement that touches one, as owner, member with and without INHERIT, "
+        "grantee, stranger, superuser, one that is none any more, members of predefined roles; the SQLSTATE of each "
+        "cell beside PostgreSQL's; the planted faults are checks that pass, NOINHERIT without effect and the like",
+        0.3,
+        security.rights,
+        exact=True,
+        least=45.0,
+    ),
+    Trial(
         "escapes",
         "no file of the host can be read",
         "DuckDB's and PostgreSQL's ways to files, programs, extensions and the network, as an ordinary user and as "
@@ -147,5 +183,16 @@ TRIALS = (
         0.3,
         security.escapes,
         least=4.0,
+    ),
+    Trial(
+        "secrets",
+        "nobody reads by somebody else's function what he may not read",
+        "functions whose bodies read a table, in defaults, generated columns, constraints, domains, indexes, "
+        "partitions and views, run by each statement of four users on both paths, beside PostgreSQL; the planted "
+        "faults are servers that do not ask for the rights of bodies, of calls, of refreshes",
+        0.3,
+        security.secrets,
+        exact=True,
+        least=60.0,
     ),
 )

@@ -137,7 +137,7 @@ def check_logs(logs: Mapping[str, str]) -> list[str]:
     `logs`: by node."""
     found = []
     for name, text in logs.items():
-        lines = text.splitlines()
+        lines = [line.removeprefix("    ") for line in text.splitlines()]  # tracebacks are set in
         for number, line in enumerate(lines):
             # What ends a session is CRITICAL of its statement: its client is told, and judged by what it was told.
             fatal = " CRITICAL " in line and " shoal.statement " not in line

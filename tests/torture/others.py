@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 
 import psycopg
 
 from tests.cluster import ShoalCluster
 from tests.differential.compare import Side, prepare, run_scenario, runner
+from tests.differential.families import run_families
 from tests.differential.partition import run_partitions
+from tests.differential.planted_families import FAULTS as FAMILY_FAULTS
+from tests.differential.planted_families import noticed
 from tests.differential.sides import partition_sides, run_seeds
 from tests.differential.test_differential import planted
 from tests.oracle import PostgresServer
@@ -17,7 +22,7 @@ from tests.server import ShoalServer
 from tests.torture.cluster import HOOKS, LIMITS, Run
 from tests.torture.faults import FAULTS
 from tests.torture.history import Outcome
-from tests.torture.trial import Result, to_plant
+from tests.torture.trial import PLANTING, Result, planted_until, to_plant
 
 COMPARING = 15.0  # seconds that the last action and the comparison take; longer after more load
 TRIES = 200  # scenarios after which a planted fault goes unnoticed
@@ -69,10 +74,40 @@ def _differs(dsn: str, old: str, new: str, end: float) -> bool | None:
     return False
 
 
+def families(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
+    """Partitioned and inherited tables beside another connection's open transactions, on PostgreSQL too."""
+    result = Result()
+    end = time.monotonic() + seconds
+    with ShoalServer() as shoal, PostgresServer() as postgres, contextlib.ExitStack() as stack:
+        connect = partial(psycopg.connect, autocommit=True)
+        with connect(postgres.dsn) as connection:
+            connection.execute("CREATE DATABASE faulty")
+        faulty = postgres.dsn.replace("dbname=postgres", "dbname=faulty")
+        theirs, ours, others = (
+            (stack.enter_context(connect(dsn)), stack.enter_context(connect(dsn)))
+            for dsn in (postgres.dsn, shoal.dsn, faulty)
+        )
+        for name in to_plant(FAMILY_FAULTS, seed, seconds > ALL_FAULTS):
+            caught = noticed(FAMILY_FAULTS[name], theirs, others, end - seconds * 0.4)
+            if caught is None:
+                result.figures.append(f"no time to try {name} to the end")
+            else:
+                result.caught[name] = caught
+        tally = run_families(seed % 1_000_000, end - time.monotonic(), theirs, ours)
+        result.problems += [failure.replace("\n", " ") for failure in tally.failures[:MOST]]
+        result.figures.append(
+            f"{tally.statements:,} statements of two connections, {tally.compared:,} answers compared, "
+            f"{len(tally.failures)} differences (indexes compared with their rows after each family), "
+            f"{tally.refused.total()} refused (0A000)"
+        )
+        tell(result.figures[-1])
+    return result
+
+
 def cluster(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     """Three nodes under load and a nemesis; then everything is compared."""
     end = time.monotonic() + seconds
-    chosen = to_plant(FAULTS, seed, seconds > ALL_FAULTS)
+    chosen = planted_until(end - seconds * (1 - PLANTING), FAULTS, seed, seconds > ALL_FAULTS)
     caught = {FAULTS[fault].what: cluster_notices(fault, seed) for fault in chosen}
     with ShoalCluster(3, zookeepers=3, store="quorum", limits=LIMITS, hooks=HOOKS) as nodes:
         run = Run(nodes, seed)

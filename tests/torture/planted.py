@@ -3,7 +3,8 @@
     python -m tests.torture.planted SITE FAULT serve ...
 
 `statement`: statements of sqlsmith's, which calls its tables ref_0 and so on, meet it when they are planned. `message`:
-every Close message of the protocol meets it.
+every Close message of the protocol meets it. `function`: sign(numeric) holds the engine's thread, see HOLDS.
+`rights`: whose rights are looked at no more, one of UNASKED. `matrix`: tests/rights/planted.py.
 """
 
 from __future__ import annotations
@@ -11,18 +12,29 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
+from catalog.functions import registry
 from engine.session import planning
 from engine.session.planning import Prepared
 from engine.session.session import Session
-from engine.sql import ast
+from engine.sql import ast, privileges
+from engine.sql.analyze import routines
 from shoal.cli import main
+from tests.rights.planted import RIGHTS
 from tests.server import ShoalServer
 from wire import core
 from wire.connection import Connection
 
 FAULTS = ("defect", "hang", "crash")
+HOLDS = {"hold": 1.0, "stay": 4.0, "remain": 16.0}  # seconds: seen by others, by who cancels it, by who ends the server
+UNASKED = ("bodies", "execute", "refresh")
 
 _prepare = planning.prepare
 
@@ -39,6 +51,17 @@ class PlantedServer(ShoalServer):
         return [python, "-m", "tests.torture.planted", *self.planted, *rest]
 
 
+def _holder(seconds: float) -> Callable[[Decimal], Decimal]:
+    def hold(value: Decimal) -> Decimal:
+        """One step of C, which no signal interrupts."""
+        began = time.thread_time()
+        sum(range(10_000_000))
+        sum(range(int(seconds * 10_000_000 / (time.thread_time() - began))))
+        return value
+
+    return hold
+
+
 def _fail(fault: str) -> None:
     if fault == "defect":
         raise KeyError("planted")
@@ -46,6 +69,16 @@ def _fail(fault: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
     else:
         os._exit(1)
+
+
+def _ask_no_more(what: str) -> None:
+    """Nobody looks at the rights that bodies of functions need, calls of functions, ..."""
+    if what == "bodies":
+        routines.privileges = SimpleNamespace(check=lambda *_: None, role_of=privileges.role_of)  # type: ignore[assignment]
+    elif what == "execute":
+        routines.check_execute = lambda *_: None
+    elif what == "refresh":
+        Session.acting_as = lambda self, role: nullcontext()  # type: ignore[method-assign]
 
 
 def plant(site: str, fault: str) -> None:
@@ -59,8 +92,16 @@ def plant(site: str, fault: str) -> None:
     def close(connection: Connection, event: core.Close) -> None:
         _fail(fault)
 
-    if site == "statement":
+    if site == "rights":
+        _ask_no_more(fault)
+    elif site == "matrix":
+        RIGHTS[fault]()
+    elif site == "statement":
         planning.prepare = prepare
+    elif site == "function":
+        known = registry.implementation("numeric_sign")
+        assert known is not None
+        registry._implementations["numeric_sign"] = replace(known, python=_holder(HOLDS[fault]), python_source=None)
     else:
         Connection._on_close = close  # type: ignore[method-assign, assignment]
 

@@ -128,7 +128,9 @@ def test_replicas_that_differ() -> None:
 def test_tracebacks_in_logs() -> None:
     good = "2026-11-20 09:33:16,545 shoal.log INFO n1 leads\n"
     assert check_logs({"n1": good}) == []
-    (found,) = check_logs({"n1": good + 'ERROR x\nTraceback (most recent call last):\n  File "a"\nKeyError: 1\n'})
+    (found,) = check_logs(
+        {"n1": good + 'ERROR x\n    Traceback (most recent call last):\n      File "a"\n    KeyError: 1\n'}
+    )
     assert found == "n1: ERROR x | Traceback (most recent call last): | KeyError: 1"
 
 

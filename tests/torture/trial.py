@@ -6,8 +6,11 @@ planted faults are tried beside it: each must be caught.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+PLANTING = 0.4  # of a trial's time, after which no further fault is planted
 
 
 @dataclass(slots=True)
@@ -43,6 +46,14 @@ def to_plant(faults: Iterable[str], seed: int, everything: bool) -> list[str]:
     """All of the faults, or the one that a seed chooses where the time is too short for `everything`."""
     known = list(faults)
     return known if everything else [known[seed % len(known)]]
+
+
+def planted_until(end: float, faults: Iterable[str], seed: int, everything: bool, at_least: int = 1) -> Iterator[str]:
+    """`to_plant`, while there is time: the first ones in any case, the others until `end`, on the monotonic clock."""
+    for number, fault in enumerate(to_plant(faults, seed, everything)):
+        if number >= at_least and time.monotonic() > end:
+            return
+        yield fault
 
 
 def share(trial: Trial, remaining: Sequence[Trial], left: float) -> float:

@@ -444,6 +444,24 @@ def test_a_known_execution_is_read_as_the_long_way_reads_it(
         assert machine.next_event() is core.NEED_DATA
 
 
+@pytest.mark.parametrize("wrong", [1, 4, 40, 1 << 20, (1 << 31) - 1])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_parameter_that_is_longer_than_its_message_is_not_taken_whole(place: int, wrong: int) -> None:
+    def execution(lengths: list[int]) -> bytes:
+        values = b"".join(struct.pack(">i", length) + b"1234" for length in lengths)
+        return message(b"B", b"\0s\0" + struct.pack(">HH", 0, 2) + values + b"\0\0") + TAILS[1]
+
+    machine = ready()
+    machine.receive_data(execution([4, 4]))
+    bind = machine.next_event()
+    assert isinstance(bind, core.Bind) and bind.execution is not None
+    machine.skip(bind.execution)
+    assert machine.whole_execution(execution([4, 4])) == (bind.execution, [b"1234", b"1234"])
+    lengths = [4, 4]
+    lengths[place] = min(4 + wrong, (1 << 31) - 1)
+    assert machine.whole_execution(execution(lengths)) is None
+
+
 @given(st.binary(max_size=20), st.integers(-2, 2))
 def test_a_query_alone_is_taken_whole_only_if_it_is_one(text: bytes, wrong: int) -> None:
     machine = ready()

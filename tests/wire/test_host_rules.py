@@ -13,7 +13,7 @@ RULES = parse(
     hostssl  shop,accounts  +staff,boss  10.0.0.0 255.0.0.0       scram-sha-256
     hostssl  sameuser       all          fd00::/8                 scram-sha-256
     host     all            all          10.9.0.0/16              reject
-    hostnossl "all"         web          all                      scram-sha-256
+    hostnossl all           web          all                      scram-sha-256
     """
 )
 
@@ -85,3 +85,35 @@ def test_who_may_come_at_all(secure: bool, host: str, expected: bool) -> None:
 def test_a_rejection_of_all_ends_the_search() -> None:
     rules = parse("host all all 10.9.0.0/16 reject\nhost all ann 10.8.0.0/16 reject\nhost all all all scram-sha-256")
     assert [may_come(rules, True, f"10.{net}.0.1") for net in (9, 8, 7)] == [False, True, True]
+
+
+WORDS = [
+    ("all", ["all", "other"]),
+    ("sameuser", ["ann"]),
+    ("+staff", []),
+    ("@file", []),
+    ("/^x", []),
+    ("replication", []),
+]
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+@pytest.mark.parametrize(("word", "means"), WORDS)
+def test_a_word_in_quotes_is_a_name(quote: str, word: str, means: list[str]) -> None:
+    """As in PostgreSQL: a database or a role may be called all."""
+    name = f"{quote}{word}{quote}"
+    for first, second in ((name, "ann"), (f"x,{name}", f"y,{quote}an,n{quote},ann")):
+        rules = parse(f"host {first} {second} all scram-sha-256")
+        assert find(rules, False, "10.0.0.1", word, "ann", ("ann",)) is not None
+        assert all(find(rules, False, "10.0.0.1", other, "ann", ("ann",)) is None for other in means if other != word)
+        rules = parse(f"host {second} {first} all scram-sha-256")
+        assert find(rules, False, "10.0.0.1", "ann", word, (word,)) is not None
+        assert find(rules, False, "10.0.0.1", "ann", "bob", ("bob", "staff")) is None
+    assert not any(may_come(parse(f"host {name} all all reject"), False, "10.0.0.1") for _ in "a")
+    both = parse(f"host {name} all all reject\nhost all all all scram-sha-256")
+    assert may_come(both, False, "10.0.0.1")  # somebody may
+
+
+def test_quotes_hold_blanks_and_commas() -> None:
+    (rule,) = parse('host "a b",\'c,d\' "e#f" 10.0.0.0/8 scram-sha-256 # a comment "')
+    assert (rule.databases, rule.users) == (("a b", "c,d"), ("e#f",))

@@ -21,8 +21,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from catalog.errors import not_supported
+from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from catalog.types.collated import shown
+from catalog.types.naming import holds_names
 from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
 from engine.columnar.generate.catalog_functions import (
     CatalogFunction,
@@ -55,27 +57,30 @@ def generate(
     parameter_types: Sequence[int] = (),
     settings: FormatSettings = DEFAULT_FORMAT,
     binary: Container[int] = (),
+    computes: bool = True,
 ) -> ColumnarQuery:
-    """DuckDB SQL for a SELECT, VALUES or set operation.
+    """DuckDB SQL for a SELECT, VALUES or set operation. `computes`: see Generation.
 
     `parameter_types` are the OIDs of $1, $2, ...; `settings` are the session's, which the text may depend on
     (`ColumnarQuery.settings_free`). Records among the columns, and types whose output function is registered as a
-    catalog function, come as text (VARCHAR); records whose column, counted from 0, is in `binary` come as STRUCTs with
-    `OutputColumn.fields`, for their binary form. A query without columns gives one column all the same, which `columns`
-    does not list. Raises 0A000 with the name of whatever cannot run here, 2201W/2201X for a negative LIMIT/OFFSET.
+    catalog function, come as text (VARCHAR), but for columns in `binary`, counted from 0: records there come as STRUCTs
+    with `OutputColumn.fields`, for their binary form. A query without columns gives one column all the same, which
+    `columns` does not list. Raises 0A000 with the name of whatever cannot run here, 2201W/2201X for a negative LIMIT or
+    OFFSET.
     """
     ordered = in_window_order(node)
 
     def made(settings: FormatSettings) -> ColumnarQuery:
-        return _select(Generation(settings, parameter_types), ordered, binary)
+        return _select(Generation(settings, parameter_types, computes), ordered, binary)
 
-    return with_whole(made, settings)
+    return with_whole(made, settings, digits=True)
 
 
 def _select(generation: Generation, node: tree.Query, binary: Container[int]) -> ColumnarQuery:
+    generation.volatile = node.volatile
     made = query(node, None, generation, exact=True)
     fields = [_sent(piece) if number in binary else () for number, piece in enumerate(made.pieces)]
-    body = _as_text(generation, node, made, fields)
+    body = _as_text(generation, node, made, fields, binary)
     columns = [
         OutputColumn(target.name, shown(target.expression.type), piece.form, sent)
         for target, piece, sent in zip(node.output, body.pieces, fields, strict=True)
@@ -90,13 +95,20 @@ def _sent(record: Piece) -> tuple[TypeRef, ...]:
     return tuple(type_ for type_, _ in record.fields)
 
 
-def _as_text(generation: Generation, node: tree.Query, body: Body, sent: Sequence[tuple[TypeRef, ...]]) -> Body:
-    """Records that are not `sent` in binary, and types whose output function is a catalog function, in text form; the
-    order of rows is kept."""
+def _as_text(
+    generation: Generation,
+    node: tree.Query,
+    body: Body,
+    sent: Sequence[tuple[TypeRef, ...]],
+    binary: Container[int],
+) -> Body:
+    """Records that are not `sent` in binary, and types whose output function is a catalog function, in text form unless
+    they are among the `binary` columns; the order of rows is kept."""
     oids = [target.expression.type.oid for target in node.output]
     shown = [
-        bool(piece.fields and not fields) or codec(oid, "out") is not None
-        for piece, oid, fields in zip(body.pieces, oids, sent, strict=True)
+        bool(piece.fields and not fields)
+        or (number not in binary and (codec(oid, "out") is not None or holds_names(lookup(oid))))
+        for number, (piece, oid, fields) in enumerate(zip(body.pieces, oids, sent, strict=True))
     ]
     if not any(shown):
         return body

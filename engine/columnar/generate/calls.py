@@ -34,7 +34,7 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.set_functions import unnested
 from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
-from engine.columnar.generate.texts import TEXTS, UTC, WHOLE, as_declared, from_text, to_text
+from engine.columnar.generate.texts import TEXTS, UTC, WHOLE, as_declared, from_text, over_elements, to_text
 from engine.columnar.generate.udf import (
     function_signature,
     is_composite,
@@ -45,6 +45,7 @@ from engine.columnar.generate.udf import (
 )
 from engine.columnar.interface import STATEMENT_TIME, TRANSACTION_TIME
 from engine.sql import tree
+from engine.sql.analyze.walk import expressions_in
 
 _TO_DECIMAL = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
 # How many digits after the point a result shows, from those of scaled arguments; and what only looks at the value.
@@ -110,7 +111,8 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
             not_supported(f"function {function.name}({type_names([item.type for item in node.arguments])})")
         kind = element_of(node.type.oid) or node.type.oid
         carried_as_text = is_composite(kind) or kind in CARRIED_AS_TEXT or is_whole(node.type.oid)
-        if found is not None and found.needs_context and constant(node) and not carried_as_text:
+        asked = found is not None and (found.needs_context if scope.generation.computes else found.needs_session)
+        if asked and constant(node) and not carried_as_text:
             return scope.generation.compute(node)
     piece = _called(scope, node)
     if not function.strict:
@@ -159,6 +161,9 @@ def call(
         return Piece(compare(generation, symbol, arguments[0], arguments[1], (left.oid, right.oid)), "BOOLEAN")
     if source in _TO_DECIMAL:
         return convert(arguments[0], decimal_form(_TO_DECIMAL[source], 0))
+    if source == "pg_typeof":  # names its argument: an aggregate or a set in it decides how many rows there are
+        oid = argument_types[0].declared
+        return Piece(f"(CASE WHEN {arguments[0].sql} IS NULL THEN {oid}::BIGINT ELSE {oid}::BIGINT END)", "BIGINT")
     if any(piece.fields for piece in arguments):
         not_supported(f"a record as argument of function {function.name} on this query")
     found = registry.implementation(source)
@@ -313,6 +318,8 @@ def _to_domain(scope: Scope, node: tree.CoerceToDomain) -> Piece:
         branches.append(f"WHEN {name} IS NULL THEN {error}")
     scope.domain_values.append(Piece(name, piece.form))
     for check, condition in node.checks:
+        if any(isinstance(item, tree.Query) for item, _ in expressions_in(condition)):
+            not_supported("a domain with a function that reads tables on this query")
         error = sql_error_call("23514", f'value for domain {node.name} violates check constraint "{check}"')
         branches.append(f"WHEN NOT ({expression(scope, condition).sql}) THEN {error}")
     scope.domain_values.pop()
@@ -330,9 +337,9 @@ def _domain_rule(scope: Scope, node: tree.DomainRule) -> Piece:
 
 @makes(tree.ArrayCoerce)
 def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
-    if {element_of(node.argument.type.oid), element_of(node.type.oid)} & oids.NAMED_TYPES:
-        not_supported("names of objects from and to the elements of arrays on this query")
     piece = expression(scope, node.argument)
+    if {element_of(node.argument.type.oid), element_of(node.type.oid)} & oids.NAMED_TYPES:
+        return _array_of_names(scope, node, piece)
     name = scope.generation.alias()
     as_text = not piece.form.endswith("[]")
     scope.case_tests.append(Piece(name, form_of(element_of(node.argument.type.oid)) if as_text else piece.form[:-2]))
@@ -349,6 +356,18 @@ def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
         not_supported("casts of arrays to arrays of user-defined types on this query")
     signature = row_signature(RESHAPE, [node.argument.type, node.type], node.type, strict=True)
     return Piece(scope.generation.call_udf(signature, [piece.sql, made.sql]), signature.result_duckdb)
+
+
+def _array_of_names(scope: Scope, node: tree.ArrayCoerce, array: Piece) -> Piece:
+    """A cast whose elements are looked up in the catalog by name or number."""
+
+    def cast(item: Piece) -> Piece:
+        scope.case_tests.append(item)
+        made = expression(scope, node.element)
+        scope.case_tests.pop()
+        return made
+
+    return over_elements(scope.generation, array, cast)
 
 
 def elements(generation: Generation, array: Piece, type_: TypeRef) -> Piece:

@@ -85,6 +85,8 @@ def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tu
     if oids_ == (oids.NUMERIC, oids.NUMERIC) and not (digits_of(left.form) and digits_of(right.form)):
         if left.form != right.form:
             left, right = convert(left, GENERAL), convert(right, GENERAL)
+    elif oids_[0] != oids_[1] and (is_composite(oids_[0]) or is_composite(oids_[1])):
+        not_supported("comparison of rows of different types on this query")
     elif left.form.endswith("[]") and left.form != right.form:
         form = unify(left.form, right.form)
         left, right = convert(left, form), convert(right, form)

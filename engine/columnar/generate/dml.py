@@ -27,7 +27,7 @@ from engine.columnar.generate.state import Generation, Scope, Source, expression
 from engine.columnar.generate.texts import record_text
 from engine.columnar.interface import ColumnarQuery, OutputColumn
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.analyze.walk import expressions_in, is_volatile
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,13 @@ def generate_dml(
     statement: tree.Insert | tree.Update | tree.Delete | tree.Merge,
     parameter_types: Sequence[int] = (),
     settings: FormatSettings = DEFAULT_FORMAT,
+    computes: bool = True,
 ) -> ColumnarDml:
-    """The query behind a statement. Raises 0A000 by name for what cannot run here."""
+    """The query behind a statement. `computes`: see Generation. Raises 0A000 by name for what cannot run here."""
     made: list[ColumnarDml] = []
 
     def query(settings: FormatSettings) -> ColumnarQuery:
-        made.append(_dml(Generation(settings, parameter_types), statement))
+        made.append(_dml(Generation(settings, parameter_types, computes), statement))
         return made[-1].query
 
     found = with_whole(query, settings)
@@ -91,6 +92,7 @@ def generate_dml(
 
 
 def _dml(generation: Generation, statement: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> ColumnarDml:
+    generation.volatile = is_volatile(statement)
     if isinstance(statement, tree.Insert):
         return _insert(generation, statement)
     if isinstance(statement, tree.Merge):

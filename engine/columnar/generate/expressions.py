@@ -41,6 +41,7 @@ from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import is_composite, row_signature
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
+from engine.sql.analyze.walk import is_volatile
 from engine.storage.columns import ShapedArray
 
 # ---- columns --------------------------------------------------------------------------------------------------------
@@ -192,8 +193,6 @@ def _row_compare(scope: Scope, node: tree.RowCompare) -> Piece:
 def _case(scope: Scope, node: tree.CaseExpr) -> Piece:
     if node.argument is not None:
         argument = expression(scope, node.argument)
-        if _volatile(node.argument):
-            not_supported("a volatile CASE argument on this query")
         scope.case_tests.append(argument)
     try:
         conditions = [expression(scope, condition).sql for condition, _ in node.whens]
@@ -203,7 +202,7 @@ def _case(scope: Scope, node: tree.CaseExpr) -> Piece:
     results = [scaled_expression(scope, result) for _, result in node.whens]
     results.append(scaled_expression(scope, node.default))
     fields = next((piece.fields for piece in results if piece.fields), ())
-    form = rescaled(results) if node.type.oid == oids.NUMERIC else ""
+    form = _rescaled(scope, node, results)
     if form:
         scale = _branches(conditions, [shown_scale(piece) for piece in results])
         return Piece(_branches(conditions, [convert(piece, form).sql for piece in results]), form, scale=scale)
@@ -211,16 +210,17 @@ def _case(scope: Scope, node: tree.CaseExpr) -> Piece:
     return Piece(_branches(conditions, [piece.sql for piece in results]), form, fields)
 
 
+def _rescaled(scope: Scope, node: tree.CaseExpr | tree.CoalesceExpr, pieces: list[Piece]) -> str:
+    """The form of scaled results. Their scales ask again for what decides, and for all of them: nothing volatile."""
+    if node.type.oid != oids.NUMERIC or (scope.generation.volatile and is_volatile(node)):
+        return ""
+    return rescaled(pieces)
+
+
 def _branches(conditions: list[str], results: list[str]) -> str:
     """CASE, whose last result is that of ELSE."""
     branches = " ".join([f"WHEN {c} THEN {r}" for c, r in zip(conditions, results, strict=False)])
     return f"CASE {branches} ELSE {results[-1]} END"
-
-
-def _volatile(node: tree.Expr) -> bool:
-    if isinstance(node, tree.FuncExpr):
-        return node.function.volatility == "v" or any(_volatile(item) for item in node.arguments)
-    return isinstance(node, (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod)) and _volatile(node.argument)
 
 
 @makes(tree.CurrentOf)
@@ -237,7 +237,7 @@ def _case_test(scope: Scope, node: tree.CaseTestExpr) -> Piece:
 def _coalesce(scope: Scope, node: tree.CoalesceExpr) -> Piece:
     pieces = [scaled_expression(scope, item) for item in node.arguments]
     fields = next((piece.fields for piece in pieces if piece.fields), ())
-    form = rescaled(pieces) if node.type.oid == oids.NUMERIC else ""
+    form = _rescaled(scope, node, pieces)
     if form:
         tests = [f"{piece.sql} IS NOT NULL" for piece in pieces[:-1]]
         scale = _branches(tests, [shown_scale(piece) for piece in pieces])
@@ -420,7 +420,9 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
         left = left._replace(sql=scope.generation.alias())
     pieces = [left, Piece(name, array.form[:-2])]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
-    if COMPARISONS.get(node.function.source) == "=" and node.use_or and is_native(left, node.left.type.oid):
+    # DuckDB makes a sub-query of = ANY, which may not stand in the lambda of a volatile operand.
+    plain = COMPARISONS.get(node.function.source) == "=" and node.use_or and not scope.generation.volatile
+    if plain and is_native(left, node.left.type.oid):
         comparable_element(element, array.form[:-2])
         if not isinstance(node.right, tree.Const) or node.right.value is None:
             sql = f"CASE WHEN {array.sql} IS NULL THEN NULL ELSE ({whole} = ANY({array.sql})) END"

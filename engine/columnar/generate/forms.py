@@ -71,13 +71,27 @@ def whole() -> bool:
     return _whole.get()
 
 
+_exact: ContextVar[bool] = ContextVar("_exact", default=False)
+
+
+@contextlib.contextmanager
+def numerics_as_text() -> Iterator[None]:
+    """What is generated inside has all numerics in the general form: no result has too many digits for it."""
+    token = _exact.set(True)
+    try:
+        yield
+    finally:
+        _exact.reset(token)
+
+
 def form_of(oid: int, typmod: int = -1) -> str:
-    """The DuckDB type that carries a stored value of this type. Raises 0A000 for types without one."""
-    return GENERAL if is_whole(oid) else _stored_form(oid, typmod)
+    """The DuckDB type that carries a value of this type. Raises 0A000 for types without one."""
+    return GENERAL if is_whole(oid) or (oid == oids.NUMERIC and _exact.get()) else stored_form(oid, typmod)
 
 
 @functools.lru_cache(maxsize=4096)
-def _stored_form(oid: int, typmod: int) -> str:
+def stored_form(oid: int, typmod: int) -> str:
+    """The same of a stored value, unless it is an array that is carried as text."""
     if oid == oids.VOID:
         return "VARCHAR"
     return types.lookup(oid).duckdb_type(typmod)
@@ -194,7 +208,7 @@ def common(pieces: list[Piece], null_form: str = "") -> tuple[list[Piece], str]:
     return [convert(piece, form) for piece in pieces], form
 
 
-_MARKS = re.compile("[\x01\x02\x03]")
+_MARKS = re.compile("[\x01-\x05]")
 
 
 def text_literal(text: str) -> str:

@@ -22,8 +22,9 @@ from engine.columnar.generate.comparisons import comparable, is_native, sort_ite
 from engine.columnar.generate.forms import Piece, convert, unify
 from engine.columnar.generate.levels import lookups_above
 from engine.columnar.generate.state import CteSource, Generation, Scope, Source, expression, scaled_expression
+from engine.columnar.generate.volatile_levels import volatile_below
 from engine.sql import tree
-from engine.sql.grouped_sets import sets_in_from
+from engine.sql.set_places import sets_apart
 
 _CHECKED = (tree.FuncExpr, tree.Aggref, tree.WindowFunc, tree.MinMaxExpr, tree.CaseExpr, tree.CoalesceExpr)
 
@@ -43,10 +44,16 @@ def query(node: tree.Query, parent: Scope | None, generation: Generation | None 
     assert owner is not None
     if node.row_marks:
         not_supported("FOR UPDATE on this query")
-    node = lookups_above(sets_in_from(node))
+    node = lookups_above(sets_apart(node))
+    if node.volatile:
+        node = volatile_below(node)
     scope = Scope(owner, node, parent)
-    with_ = with_clause(scope, node.ctes)
-    body = _set_query(scope, node) if node.set_operation is not None else _select(scope, node, exact)
+    around, owner.operands = owner.operands, None
+    try:
+        with_ = with_clause(scope, node.ctes)
+        body = _set_query(scope, node) if node.set_operation is not None else _select(scope, node, exact)
+    finally:
+        owner.operands = around
     return Body(with_ + body.sql, body.pieces, scope.correlated)
 
 

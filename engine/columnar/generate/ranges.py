@@ -14,6 +14,7 @@ from engine.columnar.generate.forms import Piece, convert, digits_of, form_of, u
 from engine.columnar.generate.set_functions import PLAIN_SERIES, list_of_one, rows_of
 from engine.columnar.generate.state import Scope, Source, expression
 from engine.sql import tree
+from engine.sql.analyze.column_definitions import check_row
 
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
@@ -168,6 +169,8 @@ def _lists(scope: Scope, entry: tree.RangeFunction) -> list[tuple[Piece, bool]]:
             piece = expression(scope, function)
             if is_record and not piece.fields:
                 not_supported("a function in FROM that returns one record")
+            if is_record:
+                check_row([type_ for type_, _ in piece.fields], [column.type for column in columns])
             lists.append((list_of_one(piece), is_record))
     return lists
 

@@ -24,7 +24,18 @@ from catalog.types import oids
 from catalog.types.base import FormatSettings, Integers, TypeRef
 from catalog.usertypes import describe
 from engine.columnar.frames import ipc_stream
-from engine.columnar.generate.forms import GENERAL, Piece, convert, form_of, is_whole, settle, text_literal, whole
+from engine.columnar.generate.forms import (
+    GENERAL,
+    Piece,
+    convert,
+    form_of,
+    is_whole,
+    settle,
+    stored_form,
+    text_literal,
+    whole,
+)
+from engine.columnar.generate.operands import Operands, is_named, named, with_operands
 from engine.columnar.interface import (
     FIRST_COMPUTED,
     STATEMENT_TIME,
@@ -49,8 +60,9 @@ _OPEN, _CLOSE = "\x01", "\x02"
 class Generation:
     """The state of generating one statement's SQL."""
 
-    def __init__(self, settings: FormatSettings, parameter_types: Sequence[int]) -> None:
+    def __init__(self, settings: FormatSettings, parameter_types: Sequence[int], computes: bool = True) -> None:
         self.settings = settings
+        self.computes = computes  # the engine is asked for constants; else only for those that need the session
         self.parameter_types = parameter_types
         self.tables: dict[int, Table] = {}
         self.virtual_tables: dict[int, VirtualTable] = {}
@@ -61,6 +73,8 @@ class Generation:
         self.lists: list[memoryview] = []
         self.folding = Folding()
         self.settings_free = True
+        self.volatile = False  # the statement calls volatile functions
+        self.operands: Operands | None = None  # of the expression that is being made
         self._arrays: dict[str, int] = {}  # columns with arrays -> the storage ids of their tables
         self._aliases = 0
 
@@ -80,7 +94,10 @@ class Generation:
         """A stored or virtual table under an alias."""
         columns = {}
         for column in table.columns:
-            piece = Piece(f"{alias}.c{column.number}", form_of(column.type.oid, column.type.typmod))
+            form = form_of(column.type.oid, column.type.typmod)
+            piece = Piece(f"{alias}.c{column.number}", form)
+            if column.type.oid == oids.NUMERIC:
+                piece = convert(piece._replace(form=stored_form(oids.NUMERIC, column.type.typmod)), form)
             if isinstance(table, Table):
                 if takes_shapes(column.type.oid):
                     self._arrays[piece.sql] = table.storage_id
@@ -304,7 +321,20 @@ def scaled_expression(scope: Scope, node: tree.Expr) -> Piece:
     maker = _MAKERS.get(type(node))
     if maker is None:
         not_supported(f"{type(node).__name__} on this query", position=_position(node))
-    return maker(scope, node)
+    return _of_operands(scope, node, maker) if scope.generation.volatile else maker(scope, node)
+
+
+def _of_operands(scope: Scope, node: tree.Expr, maker: Callable[..., Piece]) -> Piece:
+    """What the maker gives, with each volatile operand evaluated once (operands.py)."""
+    generation = scope.generation
+    outer, generation.operands = generation.operands, []
+    try:
+        piece, operands = maker(scope, node), generation.operands
+    finally:
+        generation.operands = outer
+    if operands:
+        piece = with_operands(piece, operands, generation.alias)
+    return piece if outer is None or not is_named(node) else named(piece, node, generation.alias(), outer)
 
 
 def _position(node: tree.Expr) -> int | None:

@@ -12,6 +12,7 @@ from engine.columnar.generate import queries
 from engine.columnar.generate.calls import call
 from engine.columnar.generate.comparisons import COMPARISONS, comparable_pair, is_native, row_comparison
 from engine.columnar.generate.forms import Piece, is_whole
+from engine.columnar.generate.operands import Operand
 from engine.columnar.generate.state import Scope, Source, expression, makes
 from engine.sql import tree
 from engine.storage.columns import ShapedArray
@@ -88,6 +89,8 @@ class _Quantified:
     def decided(self, deciding: str, aggregate: str) -> str:
         """A row that gives `deciding` decides; failing that, one that gives NULL makes it NULL."""
         generation = self.scope.generation
+        if any(operand.volatile for operand in generation.operands or ()):
+            return self._decided_in_list(deciding)
         alias, inner = generation.alias(), generation.alias()
         test = self.test(list(Source.of_pieces(alias, self.body.pieces).columns.values()))
         other = "FALSE" if deciding == "TRUE" else "TRUE"
@@ -95,6 +98,24 @@ class _Quantified:
         return (
             f"(SELECT CASE WHEN {aggregate}({inner}.b) IS NOT DISTINCT FROM {deciding} THEN {deciding} "
             f"WHEN count(*) > count({inner}.b) THEN NULL ELSE {other} END FROM ({answers}) AS {inner})"
+        )
+
+    def _decided_in_list(self, deciding: str) -> str:
+        """The same over a list of the rows: inside a sub-query, a volatile left value would be another for each."""
+        generation = self.scope.generation
+        assert generation.operands is not None
+        alias, row, rows, answer = (generation.alias() for _ in range(4))
+        columns = Source.of_pieces(alias, self.body.pieces).columns
+        packed = ", ".join(f"c{number} := {piece.sql}" for number, piece in columns.items())
+        listed = f"ARRAY(SELECT struct_pack({packed}) FROM ({self.body.sql}) AS {alias})"
+        rows_listed = Operand(rows, listed, volatile=False, stays_outside=True)
+        generation.operands.append(rows_listed)
+        test = self.test(list(Source.of_pieces(row, self.body.pieces).columns.values()))
+        other = "FALSE" if deciding == "TRUE" else "TRUE"
+        return (
+            f"list_transform([list_transform({rows_listed.reference}, lambda {row}: {test})], lambda {answer}: "
+            f"CASE WHEN list_contains({answer}, {deciding}) THEN {deciding} "
+            f"WHEN len(list_filter({answer}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
         )
 
 

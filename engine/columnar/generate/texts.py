@@ -7,17 +7,23 @@ type's own codec. What depends on session settings is native under the usual set
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from catalog import types
 from catalog.errors import not_supported
+from catalog.functions.composites import FIELD
 from catalog.functions.duckdb_errors import sql_error_call_of
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
-from catalog.types.base import TypeRef
+from catalog.types.array import ArrayType
+from catalog.types.base import SqlType, TypeRef
+from catalog.types.composite import CompositeType
 from catalog.types.enum import EnumType
+from catalog.types.naming import holds_names
 from engine.columnar.generate.catalog_functions import codec
 from engine.columnar.generate.forms import Piece, convert, form_of, text_literal
 from engine.columnar.generate.state import Generation
-from engine.columnar.generate.udf import input_signature, output_signature, udf_form
+from engine.columnar.generate.udf import input_signature, output_signature, row_signature, udf_form
 
 TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
 _AS_STORED = TEXTS | {
@@ -63,6 +69,8 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
     registered = codec(oid, "out")
     if registered is not None:
         return Piece(registered.make(generation, [piece.sql]), "VARCHAR")
+    if holds_names(known := types.lookup(oid)):
+        return _names_text(generation, piece, known)
     if oid in WHOLE or oid in (oids.NUMERIC, oids.TIME):
         return convert(piece, "VARCHAR")
     if oid == oids.BOOL:
@@ -72,7 +80,7 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
         return Piece(f"regexp_replace(lower(hex({piece.sql})), {dashes})", "VARCHAR", once=piece.once)
     if oid == oids.RECORD:
         not_supported("text of this record")
-    if isinstance(known := types.lookup(oid), EnumType):
+    if isinstance(known, EnumType):
         return _made(piece, _label_of(known))
     signature = output_signature(oid)
     if piece.once:
@@ -83,6 +91,31 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
     test, native = usual
     other = generation.call_udf(signature, ["\x03"])
     return _made(piece, f"CASE WHEN {test} THEN {native} ELSE {_held(other)} END")
+
+
+def over_elements(generation: Generation, array: Piece, make: Callable[[Piece], Piece]) -> Piece:
+    """What `make` gives for each element of a LIST: a sub-query, for a lambda may hold none. `make` looks names up."""
+    if array.once or not array.form.endswith("[]"):
+        not_supported("names of objects from and to the elements of such arrays on this query")
+    alias = generation.alias()
+    made = make(Piece(f"{alias}.x", array.form[:-2]))
+    rows = f"SELECT unnest({array.sql}) AS x, generate_subscripts({array.sql}, 1) AS n"
+    found = f"coalesce((SELECT list({made.sql} ORDER BY {alias}.n) FROM ({rows}) AS {alias}), [])"
+    return Piece(f"CASE WHEN {array.sql} IS NOT NULL THEN {found} END", made.form + "[]")
+
+
+def _names_text(generation: Generation, piece: Piece, known: SqlType) -> Piece:
+    """Of an array or a composite type that has names of objects in it."""
+    if isinstance(known, ArrayType):
+        names = over_elements(generation, piece, lambda item: to_text(generation, item, known.element.oid))
+        return to_text(generation, names, oids.TEXT_ARRAY)
+    assert isinstance(known, CompositeType)
+    fields = []
+    for number, (_, type_) in enumerate(known.fields, 1):
+        signature = row_signature(FIELD, [TypeRef(known.oid), TypeRef(oids.INT4)], type_, strict=True)
+        field = Piece(generation.call_udf(signature, [piece.sql, str(number)]), signature.result_duckdb)
+        fields.append(to_text(generation, field, type_.oid).sql)
+    return Piece(_row_text(piece.sql, fields), "VARCHAR")
 
 
 def _label_of(enum: EnumType) -> str:
@@ -133,15 +166,19 @@ def _usual_output(generation: Generation, oid: int) -> tuple[str, str] | None:
 
 def record_text(generation: Generation, piece: Piece) -> Piece:
     """'(1,"a b",)': record_out. A field is quoted if it is empty or holds a character that means something there."""
-    parts = []
-    for number, (type_, form) in enumerate(piece.fields, 1):
-        field = to_text(generation, Piece(f"struct_extract({piece.sql}, 'f{number}')", form), type_.oid).sql
-        quoted = """'"' || replace(replace({0}, '\\', '\\\\'), '"', '""') || '"'"""
-        special = """{0} = '' OR regexp_matches({0}, '["\\\\(),\\s]')"""
-        template = f"CASE WHEN {{0}} IS NULL THEN '' WHEN {special} THEN {quoted} ELSE {{0}} END"
-        parts.append(evaluate_once([field], template))
-    inner = " || ',' || ".join(parts) or "''"
-    return Piece(f"CASE WHEN {piece.sql} IS NOT NULL THEN '(' || {inner} || ')' END", "VARCHAR")
+    fields = [
+        to_text(generation, Piece(f"struct_extract({piece.sql}, 'f{number}')", form), type_.oid).sql
+        for number, (type_, form) in enumerate(piece.fields, 1)
+    ]
+    return Piece(_row_text(piece.sql, fields), "VARCHAR")
+
+
+def _row_text(row: str, fields: Sequence[str]) -> str:
+    quoted = """'"' || replace(replace({0}, '\\', '\\\\'), '"', '""') || '"'"""
+    special = """{0} = '' OR regexp_matches({0}, '["\\\\(),\\s]')"""
+    template = f"CASE WHEN {{0}} IS NULL THEN '' WHEN {special} THEN {quoted} ELSE {{0}} END"
+    inner = " || ',' || ".join(evaluate_once([field], template) for field in fields) or "''"
+    return f"CASE WHEN {row} IS NOT NULL THEN '(' || {inner} || ')' END"
 
 
 # ---- input ----------------------------------------------------------------------------------------------------------

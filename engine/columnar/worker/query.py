@@ -6,14 +6,15 @@ it waits for credit: portals that are left open keep nobody from running.
 Memory is shared by the queries that run at one time. One that found none left is sent again by the engine, to run
 alone: then nobody else gets a slot, and it begins when those who have one are done, or, when its patience is at an end,
 beside them. Those that are to run alone do so one after the other. So a query ends with 53200 because of its own size,
-not of its neighbours'; if it did have neighbours, the error says so (`crowded`), and the engine may try again. Memory
-may be short before a query gets that far, when its cursor is opened: that the error says too (`opened`).
+not of its neighbours'. Whether it did have neighbours (`company`: another query that had begun and not ended, a table
+that was loaded) the error says (`crowded`): one that had none is not tried again, which would only take as long once
+more. Memory may be short before a query gets that far, when its cursor is opened: that the error says too (`opened`).
 
 Flow control is by credit: the engine lets `WINDOW` bytes of a result be under way, and gives credit back when its
 reader has taken a chunk. A query without credit waits with its DuckDB result open, which holds a few batches at most.
 
-Cancelling sets a flag and interrupts DuckDB, again every 50 ms until the query has ended: an interrupt that arrives
-just before DuckDB starts would be lost.
+Cancelling sets a flag and interrupts DuckDB and calls of Python functions (calls.py), again every 50 ms until the query
+has ended: an interrupt that arrives just before DuckDB starts would be lost.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.duckdb_errors import translate
+from catalog.functions.duckdb_errors import memory_error, translate
+from catalog.memory import UNLIMITED
 from catalog.types.base import FormatSettings
 from engine.columnar import arrow_stream
 from engine.columnar.datarow import RowEncoder
 from engine.columnar.frames import Buffer, Header, ipc_stream
+from engine.columnar.worker import calls
 from engine.columnar.worker.database import careful_planning, is_fatal
 
 WINDOW = 1 << 20
@@ -50,7 +53,7 @@ def as_sql_error(error: BaseException) -> SqlError:
     if isinstance(error, SqlError):
         return error
     if isinstance(error, MemoryError):  # Arrow's too, which says which malloc failed
-        return SqlError("53200", "out of memory")
+        return memory_error()
     return translate(str(error))
 
 
@@ -73,6 +76,7 @@ class Slots:
     def __init__(self, count: int) -> None:
         self._count = self._free = count
         self._alone: deque[Query] = deque()  # the first one runs alone, or is the next that does
+        self._begun: set[Query] = set()  # and not ended: those that wait for credit have memory too
         self._changed = threading.Condition()
 
     def wait_for(self, query: Query, size: int) -> None:
@@ -96,6 +100,9 @@ class Slots:
             self._free -= 1
             query.has_slot = True
             query.left -= size
+            self._begun.add(query)
+            if len(self._begun) > 1:
+                self._note_company()
 
     def _may_run(self, query: Query) -> bool:
         if not query.alone:
@@ -133,10 +140,20 @@ class Slots:
             self._free += 1
             self._changed.notify_all()
 
+    def join(self) -> None:
+        """Something else begins that takes memory as queries do."""
+        with self._changed:
+            self._note_company()
+
+    def _note_company(self) -> None:
+        for query in self._begun:
+            query.company = True
+
     def leave(self, query: Query) -> None:
         """The query has ended."""
         with self._changed:
             self._give_up(query)
+            self._begun.discard(query)
 
     def give(self, query: Query, size: int) -> None:
         """Credit: the reader has taken this many bytes."""
@@ -184,13 +201,17 @@ class Query:
         self._send = send
         self._slots = slots
         self._ended = False
+        self._stopped_at = 0.0  # on the monotonic clock
         # Under the lock of `slots`:
         self.alone = "patience" in header
         self.patience: float = header.get("patience", 0.0)  # seconds
         self.deadline: float | None = None
         self.has_slot = False
+        self.company = False
         self.left = WINDOW
         self.stopped = False
+        self.memory: int = header.get("memory", UNLIMITED)
+        self.found_no_memory = False  # it was stopped for that
 
     def give_credit(self, size: int) -> None:
         self._slots.give(self, size)
@@ -200,9 +221,12 @@ class Query:
         self._slots.stop(self)
 
     def interrupt(self) -> bool:
-        """Interrupts what DuckDB does for it. False when it has ended."""
+        """Interrupts what DuckDB does for it, and calls of its functions. False when it has ended."""
         if self._ended:
             return False
+        if not self._stopped_at:
+            self._stopped_at = time.monotonic()
+        calls.leave(self.identifier, self._stopped_at)
         with contextlib.suppress(Exception):  # closed in this very moment
             self._cursor.interrupt()
         return True
@@ -212,12 +236,15 @@ class Query:
         fatal = False
         try:
             self._slots.wait_for(self, 0)
-            count = self._stream()
+            with calls.of_query(self.identifier, self.memory):
+                count = self._stream()
             last: Header = {"op": "end", "id": self.identifier, "rows": count}
         except BaseException as error:
             fatal = is_fatal(error)
-            last = error_header(self.identifier, cancelled() if self.stopped else error)
-            last["crowded"] = not self.alone
+            if self.stopped:
+                error = memory_error() if self.found_no_memory else cancelled()
+            last = error_header(self.identifier, error)
+            last["crowded"] = self.company and not self.alone
         self._ended = True
         close_cursor(self._cursor)
         self._slots.leave(self)

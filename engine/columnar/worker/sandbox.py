@@ -13,11 +13,12 @@ It evaluates what users wrote, in a large library of C++, so it is treated as th
   engine's thread is to commit and to answer point reads. Not more, for where the machine is full a query still has to
   end. Where Linux schedules sessions as groups (sched_autogroup), niceness counts within a session only: then the
   group of this process, which is a session of its own, gets it as well;
-- memory: RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it comes from brk or mmap.
-  RLIMIT_AS would also count LMDB's map, which is as large as the database may grow, and could not be used beside it.
-  DuckDB's own memory_limit is lower and ends a query with 53200; the resource limit is for what it does not count
-  (Arrow, Python, results on their way), and meeting it ends the process at worst, never the machine. The stacks of
-  threads count as a whole, so they are of the usual size here, whatever the limit that the parent has for its own;
+- memory: engine/columnar/worker/memory.py watches what is resident and ends queries, at worst the process, never the
+  machine. DuckDB's own memory_limit is lower and ends a query with 53200; the watch is for what it does not count
+  (Arrow, Python, results on their way). RLIMIT_DATA, which since Linux 4.7 counts private writable memory whether it
+  comes from brk or mmap, is a far limit for what grows faster than anybody looks. RLIMIT_AS would also count LMDB's
+  map, which is as large as the database may grow. The stacks of threads count as a whole, so they are of the usual size
+  here, whatever the limit that the parent has for its own;
 - its life after its parent's. Standard input is a pipe that nobody writes to, and when the parent's end of it closes,
   be it by SIGKILL, the kernel sends SIGIO, which ends this process in the midst of anything. Its socket ends too, but
   a call into C that keeps the interpreter to itself (one search by a regular expression can, for hours) would let
@@ -35,16 +36,12 @@ import os
 import resource
 import select
 
+from engine.columnar.worker.memory import STACK_BYTES, limit_mapped
 from engine.priority import stand_apart, stand_back
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _PR_SET_NO_NEW_PRIVS = 38
-
-SLACK_BYTES = 1 << 30
-STACK_BYTES = 8 << 20
-SPARE_BYTES = 128 << 20
-"""Kept free where there is a choice: what is under way takes memory in places that end the process if there is none."""
 
 
 def enter(keep: int, memory_limit: int) -> bool:
@@ -60,24 +57,10 @@ def enter(keep: int, memory_limit: int) -> bool:
     alone: bool = libc.unshare(_CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    data = memory_limit + memory_limit // 2 + SLACK_BYTES
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if hard != resource.RLIM_INFINITY:
-        data = min(data, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+    limit_mapped(memory_limit)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("900")
     return alone
-
-
-def has_room_for_thread() -> bool:
-    """Whether one more thread leaves SPARE_BYTES of the memory that the process may have."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    if limit == resource.RLIM_INFINITY:
-        return True
-    with open("/proc/self/statm", encoding="ascii") as file:
-        pages = int(file.read().split()[5])  # proc(5): data and stack, what RLIMIT_DATA counts and a little more
-    return pages * resource.getpagesize() + STACK_BYTES + SPARE_BYTES <= limit
 
 
 def end_with_parent() -> None:

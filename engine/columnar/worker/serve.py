@@ -19,13 +19,13 @@ from catalog.usertypes import learn
 from engine.columnar import frames
 from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
-from engine.columnar.worker import udf
+from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.database import open_database, pinned_cursor
 from engine.columnar.worker.query import Interrupter, Query, Slots, as_sql_error, cancelled, close_cursor, error_header
-from engine.columnar.worker.sandbox import has_room_for_thread
 from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4
+_LOADS = ("load", "apply", "run")
 
 Frame = tuple[Header, list[memoryview]]
 
@@ -34,6 +34,10 @@ class Server:
     def __init__(self, connection: socket.socket, memory_limit: int, threads: int, spill_directory: str) -> None:
         self._socket = connection
         self._send_lock = threading.Lock()
+        self._memory_limit = memory_limit
+        self._watch = memory.Watch(memory_limit, self._is_busy, lambda: self._taken, self._end_newest, self._leave)
+        self._applying = False
+        self._taken = 0  # frames, as which work comes
         self._database = open_database(memory_limit, threads, spill_directory)
         self._tables = Tables(self._database, self._need)
         self._functions: set[str] = set()
@@ -60,6 +64,7 @@ class Server:
     def serve(self) -> None:
         """Reads frames until the socket ends."""
         threading.Thread(target=self._apply_all, name="applier", daemon=True).start()
+        self._watch.start()
         self._send({"op": "ready"}, ())
         while True:
             fixed = self._receive(frames.FIXED.size)
@@ -90,6 +95,7 @@ class Server:
 
     def _dispatch(self, header: Header, buffers: list[memoryview]) -> None:
         operation = header["op"]
+        self._taken += 1
         if operation == "cancel":
             self._cancel(header["id"])
         elif operation == "credit":
@@ -115,14 +121,43 @@ class Server:
         try:
             while True:
                 header, buffers = self._work.get()
+                self._applying = True
+                calls.loading = header["op"] in _LOADS
                 self._operations[str(header["op"])](header, buffers)
+                self._applying = calls.loading = False
+                header, buffers = {}, []  # what was received is not kept until something else comes
         except BaseException:  # without it nothing would ever be answered again: the engine starts another worker
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
 
+    # ---- memory (memory.py) --------------------------------------------------------------------------------------
+
+    def _is_busy(self) -> bool:
+        return self._applying or bool(self._queries) or not self._work.empty()
+
+    def _end_newest(self) -> bool:
+        """Ends the newest query that is not ended yet with 53200. False if there is none."""
+        with self._queries_lock:
+            query = next((query for query in reversed(self._queries.values()) if not query.stopped), None)
+        if query is None:
+            return False
+        query.found_no_memory = True
+        self._interrupter.cancel(query)
+        return True
+
+    def _leave(self, why: str) -> None:
+        """Ends the process; the engine hears why."""
+        try:
+            self._send({"op": why, "bytes": memory.resident()}, ())
+        finally:
+            os._exit(1)
+
+    # ---- tables ---------------------------------------------------------------------------------------------------
+
     def _load(self, header: Header, buffers: list[memoryview]) -> None:
         description: Any = header["table"]
+        self._slots.join()
         try:
             lsn = self._tables.load(description, str(header["path"]))
         except Exception as error:
@@ -143,6 +178,7 @@ class Server:
 
     def _apply_run(self, header: Header, buffers: list[memoryview]) -> None:
         storage_id, path = header["storage_id"], header["path"]
+        self._slots.join()
         try:
             self._tables.apply_all(storage_id, read_run(path, storage_id))
         except Exception as error:
@@ -192,8 +228,8 @@ class Server:
                 if identifier in self._cancelled:
                     raise cancelled()
                 self._queries[identifier] = query
-                waits = len(self._queries) > RUNNING_QUERIES
-            _start(thread, waits)
+                under_way = len(self._queries)
+            _start(thread, under_way, self._memory_limit)
         except Exception as error:
             with self._queries_lock:
                 self._newest = identifier
@@ -234,14 +270,13 @@ class Server:
             self._functions.add(signature.name)
 
 
-def _start(thread: threading.Thread, waits: bool) -> None:
-    """Raises SqlError 53200 where the limit on the worker's memory, to which its stack counts, leaves no room for it.
+def _start(thread: threading.Thread, under_way: int, memory_limit: int) -> None:
+    """Raises SqlError 53200 where the limit on the worker's memory leaves no room for it.
 
-    `waits`: for others to end. Then it is refused before the last of the memory is taken, which they may need. While
-    there are few, room that is taken is what allocators keep for the next query.
+    One that waits for others to end is refused before the last of the memory is taken, which they may need.
     """
     try:
-        if not waits or has_room_for_thread():
+        if under_way <= RUNNING_QUERIES or memory.has_room(memory_limit, under_way):
             thread.start()
             return
     except RuntimeError:

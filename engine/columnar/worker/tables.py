@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -84,15 +85,10 @@ class Tables:
         storage_id = held.table.storage_id
         connection = self._connection
         lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
-        connection.execute("BEGIN")
-        try:
+        with _transaction(connection):
             connection.execute(f"CREATE TABLE t{storage_id} ({_definition(held)})")
             for keys, rows in _ahead(batches):
                 self._insert(connection, held, _with_key(held, rows, keys))
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
         self._held[storage_id] = held
         return int(lsn)
 
@@ -111,15 +107,10 @@ class Tables:
             for pairs in parts:
                 self.apply(storage_id, pairs)
             return
-        self._connection.execute("BEGIN")
-        try:
+        with _transaction(self._connection):
             for rows in _ahead(_decoded(held, pairs, held.batches)[1] for pairs in parts):
                 if rows.num_rows:
                     self._insert(self._connection, held, rows)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
 
     def apply(self, storage_id: int, pairs: Pairs) -> None:
         """One delta: every key is deleted, and inserted anew where it has a value. Each key occurs once."""
@@ -132,20 +123,13 @@ class Tables:
             held = self._widen(held)
             keys, rows = _decoded(held, pairs, held.batches)
         connection = self._connection
-        connection.execute("BEGIN")
-        try:
+        with _transaction(connection):
             if keys.num_rows:
                 connection.register("gone", keys)
                 joined = " AND ".join(f"x.{name} = gone.{name}" for name in held.keys.columns)
                 connection.execute(f"DELETE FROM t{storage_id} AS x USING gone WHERE {joined}")
             if rows.num_rows:
                 self._insert(connection, held, rows)
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        finally:
-            connection.unregister("gone")
 
     def _widen(self, held: _Held) -> _Held:
         """From now on the table's arrays are held as text."""
@@ -227,12 +211,27 @@ class Tables:
 
     def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
         connection.register("fresh", rows)
-        try:
-            connection.execute(
-                f"INSERT INTO t{held.table.storage_id} ({held.columns}) SELECT {held.columns} FROM fresh"
-            )
-        finally:
+        connection.execute(f"INSERT INTO t{held.table.storage_id} ({held.columns}) SELECT {held.columns} FROM fresh")
+        connection.unregister("fresh")
+
+
+@contextmanager
+def _transaction(connection: Any) -> Iterator[None]:
+    """BEGIN, and COMMIT or ROLLBACK. The error is the one that was met first: after it DuckDB takes nothing but
+    ROLLBACK, which `unregister` is not, and no ROLLBACK where COMMIT has failed."""
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(Exception):
+            connection.execute("ROLLBACK")
+        with suppress(Exception):
             connection.unregister("fresh")
+        raise
+    finally:
+        with suppress(Exception):
+            connection.unregister("gone")
 
 
 def _ahead(items: Iterator[Item]) -> Iterator[Item]:

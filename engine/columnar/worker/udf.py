@@ -7,8 +7,12 @@ SqlError that it raises travels through DuckDB as text and is found again by `du
 
 from __future__ import annotations
 
+import datetime
 import inspect
+import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,14 +22,19 @@ from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext, Implementation
 from catalog.functions.duckdb_errors import udf_error_message
 from catalog.functions.registry import implementation
+from catalog.memory import LARGE, meter, size_of
 from catalog.types import oids
 from catalog.types.base import FormatSettings
 from engine.columnar.interface import CONTEXT_TYPES, UdfSignature, settings_of
 from engine.columnar.worker import values
+from engine.columnar.worker.calls import call
+from engine.execute.measured import may_last
 from engine.execute.ordering import each_once, sort_function, sort_rows
 from engine.storage.columns import one_array
 
 RowFunction = Callable[..., Any]
+SHORT = LARGE // 4  # characters, which are never a large value
+_PARTITIONS = 32  # groups that are looked at again
 
 
 def register(connection: Any, signature: UdfSignature) -> None:
@@ -50,6 +59,7 @@ class _Function:
         self._context_arguments = len(CONTEXT_TYPES[signature.context])
         self._maker = _MAKERS[signature.kind](signature)
         self._made: dict[tuple[Any, ...], RowFunction] = {}
+        self._may_be_large = signature.kind == "set" or may_last((), signature.result_type)
         self._oids = [reference.oid for reference in signature.argument_types]
         groups = len(self._oids) - signature.direct if signature.kind == "aggregate" else 0
         self._readers = [values.from_arrow] * (len(self._oids) - groups) + [_groups] * groups
@@ -73,12 +83,12 @@ class _Function:
     def __call__(self, *columns: Any) -> Any:
         """Arrow columns in, one Arrow column out; without arguments, one value out."""
         try:
-            return self._column(columns) if columns else self._value()
+            return call(partial(self._column, columns) if columns else self._value)
         except SqlError as error:
             raise ValueError(udf_error_message(error)) from None
 
     def _value(self) -> Any:
-        return self._result([self._row_function(())()])[0].as_py()
+        return _without_tuples(self._result([self._row_function(())()])[0].as_py())
 
     def _column(self, columns: Sequence[Any]) -> pa.Array:
         count = self._context_arguments
@@ -91,12 +101,30 @@ class _Function:
             read(column, oid) for read, column, oid in zip(self._readers, columns[count:], self._oids, strict=True)
         ]
         if not arguments:
-            return self._result([function() for _ in range(rows)])
+            return self._result(self._gathered(function() for _ in range(rows)))
         if self._signature.strict and self._signature.kind != "aggregate":
-            results = [None if None in row else function(*row) for row in zip(*arguments, strict=True)]
+            results = self._gathered(None if None in row else function(*row) for row in zip(*arguments, strict=True))
+        elif self._signature.kind == "aggregate":
+            results = self._gathered(_of_groups(function, arguments, self._signature.direct))
         else:
-            results = [function(*row) for row in zip(*arguments, strict=True)]
+            results = self._gathered(function(*row) for row in zip(*arguments, strict=True))
         return self._result(results)
+
+    def _gathered(self, made: Iterable[Any]) -> list[Any]:
+        """Results of many rows, which are all there at once. Raises 53200 where large ones are more than their query
+        may have."""
+        if not self._may_be_large:
+            return list(made)
+        results, last = [], None
+        own = meter()
+        for value in made:
+            results.append(value)
+            if value is last or (value.__class__ is str and len(value) < SHORT):
+                continue
+            last = value  # windows over whole partitions have one many times
+            if size := sum(map(size_of, value)) + sys.getsizeof(value) if isinstance(value, list) else size_of(value):
+                own.saw(size)
+        return results
 
     def _result(self, results: list[Any]) -> pa.Array:
         signature = self._signature
@@ -122,6 +150,20 @@ class _Function:
         return pa.StructArray.from_arrays(columns, names=[name for name, _ in kinds], mask=mask)
 
 
+def _without_tuples(value: Any) -> Any:
+    """Intervals as DuckDB takes them from Python. Raises 0A000 for months, of which a timedelta has none."""
+    if isinstance(value, list):
+        return [_without_tuples(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_tuples(item) for name, item in value.items()}
+    if isinstance(value, pa.MonthDayNano):
+        months, days, nanoseconds = value
+        if months:
+            not_supported("intervals with months from a function without arguments on this query")
+        return datetime.timedelta(days=days, microseconds=nanoseconds // 1000)
+    return value
+
+
 def _context_values(columns: Sequence[Any]) -> tuple[Any, ...]:
     """The context arguments, which are the same in every row: settings text, statement and transaction time."""
     if not columns:
@@ -131,12 +173,44 @@ def _context_values(columns: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _groups(column: Any, oid: int) -> list[list[Any] | None]:
-    """A LIST column as one list of internal values a row."""
+    """A LIST column as one list of internal values a row. Where rows close to each other have the same, as those of
+    windows over whole partitions, it is one object: to make it for each would take the square of the rows."""
     array = one_array(column)
-    elements = values.from_arrow(array.values, oid)
-    offsets = array.offsets.to_pylist()
+    inside, offsets = array.values, array.offsets.to_pylist()
     known = array.is_valid().to_pylist()
-    return [elements[offsets[i] : offsets[i + 1]] if known[i] else None for i in range(len(array))]
+    # Arrow finds no two intervals equal.
+    compared = inside.view(pa.binary(16)) if pa.types.is_interval(inside.type) else inside
+    groups: list[list[Any] | None] = []
+    met: deque[tuple[Any, list[Any]]] = deque(maxlen=_PARTITIONS)
+    for i, there in enumerate(known):
+        if not there:
+            groups.append(None)
+            continue
+        place = offsets[i], offsets[i + 1] - offsets[i]
+        piece = compared.slice(*place)
+        for other, made in met:
+            if len(other) == place[1] and other.equals(piece):
+                groups.append(made)
+                break
+        else:
+            made = values.from_arrow(inside.slice(*place), oid)
+            met.appendleft((piece, made))
+            groups.append(made)
+    return groups
+
+
+def _of_groups(function: RowFunction, arguments: Sequence[list[Any]], direct: int) -> list[Any]:
+    """An aggregate's results; the same groups, without direct arguments, have one."""
+    if direct:
+        return [function(*row) for row in zip(*arguments, strict=True)]
+    results: list[Any] = []
+    known: dict[tuple[int, ...], Any] = {}
+    for row in zip(*arguments, strict=True):
+        key = tuple(map(id, row))
+        if key not in known:
+            known[key] = function(*row)
+        results.append(known[key])
+    return results
 
 
 def _flattened(results: list[Any]) -> tuple[list[Any], pa.Array]:

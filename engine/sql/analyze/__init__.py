@@ -24,6 +24,7 @@ from engine.sql.analyze.changes import change_statement
 from engine.sql.analyze.domains import base_types, given_domains
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
+from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_expression
 from engine.sql.analyze.select import select_query
 from engine.sql.analyze.state import Shared, State
@@ -31,7 +32,10 @@ from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.analyze.typenames import resolve_type, type_from_text
 from engine.sql.analyze.walk import expressions_in
 
-__all__ = ["Environment", "analyze", "analyze_expression", "resolve_type", "runnable_expression", "type_from_text"]
+__all__ = [
+    "Environment", "Shared", "analyze", "analyze_expression", "resolve_type", "runnable_expression",
+    "statement_parameters", "type_from_text",
+]  # fmt: skip
 
 _LOADED = (calls, comparisons, expressions, subscripts)  # each registers the nodes that it analyses
 
@@ -91,9 +95,11 @@ def runnable_expression(
     table: Table | None = None,
     target_type: TypeRef | None = None,
     kind: str = "",
+    shared: Shared | None = None,
 ) -> tree.Expr:
-    """The same as it can be run: without COLLATE, which has decided what it decides."""
-    found = analyze_expression(node, environment, table, target_type, kind)
+    """The same as it can be run by the user of `environment`: without COLLATE, which has decided what it decides, and
+    with the bodies of functions."""
+    found = expanded_expression(analyze_expression(node, environment, table, target_type, kind, shared), environment)
     return collations.collate_expression(found, environment.catalog, table)
 
 
@@ -103,14 +109,21 @@ def analyze_expression(
     table: Table | None = None,
     target_type: TypeRef | None = None,
     kind: str = "",
+    shared: Shared | None = None,
 ) -> tree.Expr:
     """Analyses an expression outside of any query: a default, check, index expression, generated column, USING.
 
     Columns are those of `table`, as range entry 0. The value is cast to `target_type` by assignment (42804 if it cannot
     be). `kind` names the place for errors and decides what is allowed there: 'DEFAULT expressions',
     'check constraints', 'index expressions', 'index predicates', 'column generation expressions',
-    'transform expressions', 'EXECUTE parameters'.
+    'transform expressions', 'EXECUTE parameters'. `shared`: of the statement whose parameters it may use.
     """
     if not kind:
         kind = "check constraints" if table is not None else "DEFAULT expressions"
-    return bind_expression(node, environment, table, target_type, kind)
+    return bind_expression(node, environment, table, target_type, kind, shared)
+
+
+def statement_parameters(environment: Environment, types: Sequence[int]) -> Shared:
+    """For `analyze_expression`: the parameters of a statement, `types` as for `analyze`. What its `parameters` say of
+    them is known better after each expression."""
+    return Shared(environment, base_types(tuple(types)))

@@ -12,6 +12,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.dispatch import expression, walk
 from engine.sql.analyze.errors import fail, location_of, refuse
+from engine.sql.analyze.resolve import operator_for
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import type_name
 from engine.sql.analyze.walk import children, expressions_in
@@ -21,7 +22,7 @@ _WINDOWS_ALLOWED = frozenset({"", "select", "ORDER BY", "DISTINCT ON"})
 
 
 def aggregate_call(
-    state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...], direct: int, result: int
+    state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...], direct: int, result: TypeRef
 ) -> tree.Expr:
     """A call of an aggregate, plain or as a window function; `direct` arguments come before WITHIN GROUP's."""
     name = function.name
@@ -63,7 +64,7 @@ def aggregate_call(
     if owner.kind not in _AGGREGATES_ALLOWED:
         fail("42803", f"aggregate functions are not allowed in {_place(owner.kind)}", node)
     return tree.Aggref(
-        function, own, TypeRef(result), direct_arguments, node.star, node.distinct, order_by, condition, level,
+        function, own, result, direct_arguments, node.star, node.distinct, order_by, condition, level,
         node.location,
     )  # fmt: skip
 
@@ -109,6 +110,8 @@ def sort_clause(state: State, value: tree.Expr, item: ast.SortBy) -> tree.SortCl
     location = location_of(item.expression)
     descending = item.direction == "desc"
     if item.direction == "using":
+        if item.using[:-1] not in ((), ("pg_catalog",)):
+            operator_for(state.environment, item.using, oid, oid, -1)
         if item.using[-1] not in ("<", ">"):
             fail(
                 "42809", f"operator {item.using[-1]} is not a valid ordering operator", item,
@@ -205,7 +208,7 @@ def first_aggregate(exprs: Sequence[tree.Expr | None]) -> int:
 
 
 def window_call(
-    state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...], result: int
+    state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...], result: TypeRef
 ) -> tree.Expr:
     """A call with OVER. The window is recorded, and built when the whole query level has been seen."""
     over = node.over
@@ -234,7 +237,7 @@ def window_call(
         fail("42P20", f"window functions are not allowed in {_place(state.kind)}", node)
     state.window_calls = True
     index = _window_index(state, over)
-    return tree.WindowFunc(function, arguments, TypeRef(result), index, node.star, condition, node.location)
+    return tree.WindowFunc(function, arguments, result, index, node.star, condition, node.location)
 
 
 def expressions_in_all(parts: Sequence[tree.Expr | None]) -> list[tuple[object, int]]:

@@ -14,8 +14,10 @@ from typing import NoReturn
 
 from catalog.functions import registry
 from catalog.functions.geometry import STORES
+from catalog.functions.hstore import ASSIGN as HSTORE_ASSIGN
 from catalog.functions.jsonb_assignment import ASSIGN
 from catalog.schema import Column
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
@@ -24,7 +26,7 @@ from engine.sql.analyze import coerce
 from engine.sql.analyze.domains import to_domain
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import State
-from engine.sql.analyze.subscripts import jsonb_path, part_number, subscript
+from engine.sql.analyze.subscripts import hstore_key, jsonb_path, part_number, subscript
 from engine.sql.analyze.typeinfo import JSONB, element_type, facts, type_name
 from engine.sql.analyze.walk import is_volatile
 
@@ -124,6 +126,8 @@ class _Part:
     ) -> tree.Expr:
         if type_.oid == JSONB:
             return self._in_jsonb(before, name, subscripts, rest)
+        if type_.oid == oids.HSTORE:
+            return self._in_hstore(before, type_, name, subscripts, rest)
         if type_.oid in STORES:
             return self._in_fixed(before, type_, name, subscripts, rest)
         if not element_type(type_.oid):
@@ -176,6 +180,19 @@ class _Part:
         held = subscript(self.state, before, subscripts, self.location)
         stored = self.stored(held, part, name, rest, subscripting=True)
         return tree.FuncExpr(function, (before, number, stored), type_, None, "call", False, self.location)
+
+    def _in_hstore(
+        self,
+        before: tree.Expr,
+        type_: TypeRef,
+        name: str,
+        subscripts: list[ast.Subscript],
+        rest: tuple[ast.Subscript | str, ...],
+    ) -> tree.Expr:
+        key = hstore_key(self.state, subscripts, self.location)
+        stored = self.stored(before, TypeRef(oids.TEXT), name, rest, subscripting=True)
+        function = registry.function(HSTORE_ASSIGN)
+        return tree.FuncExpr(function, (before, key, stored), type_, None, "call", False, self.location)
 
     def _in_jsonb(
         self,

@@ -13,7 +13,8 @@ from catalog.schema import Catalog, Domain
 from catalog.types.base import TypeRef
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, json_records, json_rows, typeinfo
+from engine.sql.analyze import coerce, json_records, json_rows, scope, typeinfo
+from engine.sql.analyze.declared import result_domain
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
@@ -62,6 +63,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     arguments = [walk(state, item) for item in node.arguments]
     if not node.argument_names:
         arguments = [item for item in arguments if not _is_void_parameter(item)]
+    if len(node.names) > 1 and node.names[-2] == "information_schema":
+        arguments = _columns_of_rows(state, name, arguments)
     direct = len(arguments)
     if node.within_group:
         arguments.extend(walk(state, item.expression) for item in node.order_by)
@@ -105,9 +108,29 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     display = "sql_syntax" if node.sql_syntax else "call"
     variadic = node.variadic and bool(function.variadic)
     if function.source == "pg_collation_for":
+        if arguments[0].type.oid == typeinfo.UNKNOWN and _is_literal(state, arguments[0]):
+            return tree.Const(None, result, node.location)
         state.shared.collated = True
-    made = tree.FuncExpr(function, ready, TypeRef(result), None, display, variadic, node.location)
-    return made if result < FIRST_USER_OID else json_records.checked_record(state.environment, made, state.kind)
+    made = tree.FuncExpr(function, ready, result, None, display, variadic, node.location)
+    return made if result.oid < FIRST_USER_OID else json_records.checked_record(state.environment, made, state.kind)
+
+
+_OF_ROWS = {
+    "_pg_truetypid": ("atttypid", "typtype", "typbasetype"),
+    "_pg_truetypmod": ("atttypmod", "typtype", "typtypmod"),
+}
+
+
+def _columns_of_rows(state: State, name: str, arguments: list[tree.Expr]) -> list[tree.Expr]:
+    """In place of the rows of pg_attribute and pg_type that two functions of information_schema take: their columns
+    that count. Other arguments stay as they are, and find no function."""
+    if name not in _OF_ROWS or len(arguments) != 2:
+        return arguments
+    columns: dict[str, tree.Expr] = {}
+    for row in arguments:
+        columns.update(scope.row_columns(state, row) or ())
+    found = [columns[column] for column in _OF_ROWS[name] if column in columns]
+    return found if len(found) == len(_OF_ROWS[name]) else arguments
 
 
 def check_set_call(state: State, location: int) -> None:
@@ -143,6 +166,13 @@ def _only_plain(node: ast.FuncCall, name: str) -> None:
         fail("42809", f"OVER specified, but {name} is not a window function nor an aggregate function", node.location)
 
 
+def _is_literal(state: State, argument: tree.Expr) -> bool:
+    """Whether it was written as a constant, which may have been lifted out of the text."""
+    if isinstance(argument, tree.Param):
+        return argument.number in state.shared.literals
+    return isinstance(argument, tree.Const)
+
+
 def _find(
     state: State, node: ast.FuncCall, name: str, arguments: Sequence[tree.Expr], names: tuple[str | None, ...]
 ) -> Found:
@@ -152,8 +182,10 @@ def _find(
     if schema == "information_schema" and name.startswith("_pg_"):
         schema = "pg_catalog"
     if schema in (None, "pg_catalog") or state.environment.schema_oid(schema):
-        literal = len(actual) == 1 and isinstance(arguments[0], tree.Const)
-        found = find_function(name, actual, names, not node.variadic, literal, schema)
+        literal = len(actual) == 1 and _is_literal(state, arguments[0])
+        state.environment.check_usage(schema)
+        stored = not state.environment.asks
+        found = find_function(name, actual, names, not node.variadic, literal, schema, stored)
     else:
         fail("3F000", f'schema "{schema}" does not exist', node.location)
     if found.status in ("function", "coercion"):
@@ -172,7 +204,7 @@ def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) ->
     defined = state.environment.find_type(schema, node.names[-1])
     if defined is None or isinstance(defined, Domain):
         return 0
-    literal = argument.type.oid == typeinfo.UNKNOWN and isinstance(argument, tree.Const)
+    literal = argument.type.oid == typeinfo.UNKNOWN and _is_literal(state, argument)
     return defined.oid if literal or coerce.find_pathway(defined.oid, argument.type.oid, "e")[0] == "io" else 0
 
 
@@ -193,10 +225,14 @@ def _not_found(node: ast.FuncCall, found: Found, shown: str, word: str) -> NoRet
 
 def _prepare(
     state: State, node: ast.FuncCall, candidate: Candidate, arguments: list[tree.Expr]
-) -> tuple[tuple[tree.Expr, ...], int]:
-    """The arguments in declared order with defaults added, casts applied and the variadic tail collected."""
+) -> tuple[tuple[tree.Expr, ...], TypeRef]:
+    """The arguments in declared order with defaults added, casts applied and the variadic tail collected; the type of
+    the result."""
     function = candidate.function
     values, declared = _ordered(state, candidate, arguments)
+    domain = 0
+    if function.result_type in typeinfo.POLYMORPHIC:
+        domain = result_domain([item.type for item in values], declared, function.result_type)
     try:
         result = coerce.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
     except SqlError as error:
@@ -219,7 +255,7 @@ def _prepare(
         ready[fixed:] = [tree.ArrayExpr(tail, TypeRef(array), TypeRef(element), False, coerce.expr_location(tail[0]))]
     elif node.variadic and function.variadic == ANY and not _is_array(ready):
         fail("42804", "VARIADIC argument must be an array", coerce.expr_location(ready[-1]))
-    return tuple(ready), result
+    return tuple(ready), TypeRef(result, domain=domain)
 
 
 def _is_array(arguments: Sequence[tree.Expr]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from catalog.schema import PG_CATALOG_OID, Column, Index, Table, View, VirtualTable
@@ -90,7 +90,8 @@ def _changed_view(state: State, node: ast.RangeVar, view: View, verb: str) -> tu
     state.shared.written[table.oid] = None
     alias = node.alias.name if node.alias else view.name
     columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
-    item = target.item(state.add(tree.RangeTable(table, alias, columns)), alias)
+    entry = tree.RangeTable(table, alias, columns, only=target.only)
+    item = target.item(state.add(entry), alias)
     state.names.append(item)
     state.target = item
     return table, item
@@ -110,13 +111,13 @@ def _own_name(table: Table, column: Column) -> str:
     return table.column_by_number(column.number).name
 
 
-def _views(item: NamespaceItem) -> tuple[int, ...]:
-    return () if item.view is None else item.view.views
+def _views(item: NamespaceItem, inserted: Iterable[Column] = ()) -> tuple[tree.ViewUse, ...]:
+    return () if item.view is None else item.view.views(column.name for column in inserted)
 
 
-def _checks(item: NamespaceItem, rules: TableRules) -> tuple[tuple[str, tree.Expr], ...]:
+def _checks(item: NamespaceItem, checks: tuple[tuple[str, tree.Expr], ...]) -> tuple[tuple[str, tree.Expr], ...]:
     """What new rows must meet: the table's constraints, and the check options of the view."""
-    return rules.checks if item.view is None else (*rules.checks, *item.view.checks())
+    return checks if item.view is None else (*checks, *item.view.checks())
 
 
 def assign(state: State, value: tree.Expr, column: Column, location: int = -1) -> tree.Expr:
@@ -181,8 +182,9 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
     width = len(source_columns) if source is not None else len(query.values[0]) if query is not None else 0
     given = columns if node.columns else columns[:width]
     return tree.Insert(
-        table, tuple(state.entries), rows, source, source_columns, defaults, rules.generated, _checks(item, rules),
-        conflict, returning, tuple(state.ctes.values()), tuple(column.number for column in given), _views(item),
+        table, tuple(state.entries), rows, source, source_columns, defaults, rules.generated,
+        _checks(item, rules.checks), conflict, returning, tuple(state.ctes.values()),
+        tuple(column.number for column in given), _views(item, given),
     )  # fmt: skip
 
 
@@ -433,8 +435,9 @@ def update(state: State, node: ast.UpdateStmt) -> tree.Update:
     table, item, places, where, returning = _changed_rows(state, node, "update", node.from_clause)
     rules = table_rules(table, state.environment)
     assignments = update_assignments(state, node.assignments, table, item, rules)
+    checks = _checks(item, rules.checks_of_update(part.column for part in assignments))
     return tree.Update(
-        table, tuple(state.entries), assignments, places, where, rules.generated, _checks(item, rules), returning,
+        table, tuple(state.entries), assignments, places, where, rules.generated, checks, returning,
         tuple(state.ctes.values()), _views(item),
     )  # fmt: skip
 

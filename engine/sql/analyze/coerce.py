@@ -15,9 +15,11 @@ from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.oids import NAMED_ARRAY_TYPES, TEXT_ARRAY
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.sql import tree
 from engine.sql.analyze import typeinfo
+from engine.sql.analyze.declared import common_domain
 from engine.sql.analyze.domains import checked, to_domain
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.literals import read_literal
@@ -238,8 +240,18 @@ def _build(
         return tree.ArrayCoerce(expr, element, target, location)
     from engine.sql.analyze.json_rows import written
 
+    if target.oid in NAMED_ARRAY_TYPES:
+        return _names_read(expr, target, explicit, location)
     shown = written(expr) if element_type(expr.type.oid) else expr
     return tree.CoerceViaIO(shown, TypeRef(target.oid), not explicit, location)
+
+
+def _names_read(text: tree.Expr, target: TypeRef, explicit: bool, location: int) -> tree.Expr:
+    """A text as an array of objects: first the texts of its elements, then each by its name."""
+    texts = tree.CoerceViaIO(text, TypeRef(TEXT_ARRAY), not explicit, location)
+    name = tree.CaseTestExpr(TypeRef(TEXT))
+    found = tree.CoerceViaIO(name, TypeRef(element_type(target.oid)), not explicit, location)
+    return tree.ArrayCoerce(texts, found, target, location)
 
 
 def coerce_typmod(expr: tree.Expr, target: TypeRef, explicit: bool) -> tree.Expr:
@@ -375,6 +387,16 @@ def common_typmod(exprs: Sequence[tree.Expr], oid: int) -> int:
     if first.oid != oid or first.typmod == -1:
         return -1
     return first.typmod if all(expr.type == first for expr in exprs) else -1
+
+
+def common_type(exprs: Sequence[tree.Expr], oid: int) -> TypeRef:
+    """The type of what is one of these expressions: a domain where all are of that domain."""
+    return TypeRef(oid, common_typmod(exprs, oid), common_domain([_own_type(expr) for expr in exprs]))
+
+
+def _own_type(expr: tree.Expr) -> TypeRef:
+    """A NULL has none of its own."""
+    return typeinfo.UNKNOWN_REF if isinstance(expr, tree.Const) and expr.value is None else expr.type
 
 
 # ---- polymorphic types ----------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The functions that a collation has a say in, and what is called in their place under one of ICU's.
 
 `collated_lt` and its kin (catalog/functions/collated.py) compare by the key of the type that their arguments have been
-relabelled to; `icu_upper`, `icu_lower` and `icu_initcap` take the locale as their last argument.
+relabelled to; `icu_upper`, `icu_lower` and `icu_initcap` take the locale as their last argument. Under "C" and its kin
+`ascii_upper` and the others stand in place of upper, lower and initcap, and map the letters of ASCII alone.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ EQUALITIES: Final = frozenset(source for source, suffix in COMPARISONS.items() i
 CASE_MAPPINGS: Final = frozenset(("upper", "lower", "initcap"))
 LIKES: Final = frozenset(("textlike", "textnlike", "namelike", "namenlike"))
 ILIKES: Final = frozenset(("texticlike", "texticnlike", "nameiclike", "nameicnlike"))
+LIKE_FOR: Final = {source: source.replace("ic", "", 1) for source in ILIKES}
+"""What compares texts that are in lower case already."""
 REGULAR: Final = frozenset(
     f"{of}{ic}regex{how}" for of in ("text", "name") for ic in ("", "ic") for how in ("eq", "ne")
 ) | {
@@ -86,3 +89,17 @@ def collated_mapping(node: Any, rules: Rules, name: str = "") -> tree.Expr:
         FIRST_FUNCTION + number, name, f"icu_{name}", "f", True, False, "i", (oids.TEXT, oids.TEXT), oids.TEXT, 0, 0
     )
     return tree.FuncExpr(function, (argument, tree.Const(rules.locale, text)), text, location=location)
+
+
+def ascii_mapping(node: Any, name: str = "") -> tree.Expr:
+    """upper, lower or initcap of the letters of ASCII: in place of the call, or (`name`) around an expression."""
+    text = TypeRef(oids.TEXT)
+    if name:
+        argument, location = node, -1
+    else:
+        (argument,), name, location = node.arguments, node.function.source, node.location
+    number = 3 + ("upper", "lower", "initcap").index(name)
+    function = Function(
+        FIRST_FUNCTION + number, name, f"ascii_{name}", "f", True, False, "i", (oids.TEXT,), oids.TEXT, 0, 0
+    )
+    return tree.FuncExpr(function, (argument,), text, location=location)

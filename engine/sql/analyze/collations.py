@@ -39,11 +39,13 @@ from engine.sql.analyze.collated_functions import (
     EQUALITIES,
     EXTREMES,
     ILIKES,
+    LIKE_FOR,
     LIKES,
     MATCHING,
     ORDERING,
     REGULAR,
     SEARCHES,
+    ascii_mapping,
     collated_comparison,
     collated_extreme,
     collated_mapping,
@@ -76,32 +78,50 @@ class Derived:
 
 
 _NOTHING = Derived()
+_NOT_DERIVED = Derived(other=-1)
+"""Of a column that conflicting arms of a UNION ALL give: it gives way to any other, and alone it is not enough."""
 _LEVELS = (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge)
 
 
 class _Level:
     """One query level: the collations of the columns of each range table entry, and of each WITH item."""
 
-    __slots__ = ("ctes", "entries", "places")
+    __slots__ = ("arms", "ctes", "entries")
 
     def __init__(self) -> None:
         self.entries: list[dict[int, int]] = []
         self.ctes: dict[str, list[int]] = {}
-        self.places: dict[int, list[int]] = {}  # of set operations: where the columns of each arm stand in the text
+        self.arms: dict[int, list[Derived]] = {}  # of set operations: what the columns of each arm derive
 
 
 def concerned(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
-    """Whether collations have to be derived for a statement: it names one itself (`named`), or a relation has one."""
-    if named or catalog.collating_domains:
+    """Whether collations have to be derived for a statement: it names one itself (`named`), a relation has one, or the
+    database's own is not the usual one."""
+    if named or catalog.collating_domains or catalog.knows_ascii_only:
         return True
+    of, known = _cache.held
+    if of is not catalog:
+        known = {}
+        _cache.held = catalog, known
     for oid in relations:
-        item = catalog.objects.get(oid)
-        if isinstance(item, Table):
-            if is_collated(item):
-                return True
-        elif isinstance(item, View) and "COLLATE" in item.query:
+        found = known.get(oid)
+        if found is None:
+            item = catalog.objects.get(oid)
+            of_view = isinstance(item, View) and "COLLATE" in item.query
+            found = known[oid] = is_collated(item) if isinstance(item, Table) else of_view
+        if found:
             return True
     return False
+
+
+class _Cache:
+    """Which relations of a catalog, the last that was asked of, have collations of their own."""
+
+    def __init__(self) -> None:
+        self.held: tuple[Catalog | None, dict[int, bool]] = None, {}
+
+
+_cache = _Cache()
 
 
 def is_collated(table: Table) -> bool:
@@ -128,6 +148,7 @@ def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
 def collate_expression(expression: tree.Expr, catalog: Catalog, table: Table | None) -> tree.Expr:
     """The same for an expression outside of any query, over the columns of `table`."""
     named = any(isinstance(item, tree.CollateExpr | tree.CoerceToDomain) for item, _ in expressions_in(expression))
+    named = named or catalog.knows_ascii_only
     if not named and (table is None or not any(column.collation for column in table.columns)):
         return expression
     made: tree.Expr = Collator(catalog, table).expression(expression)[0]
@@ -154,6 +175,8 @@ class Collator:
         self._levels: list[_Level] = []
         self._case_values: list[Derived] = []
         self.outputs: list[int] = []
+        self._columns: list[Derived] = []  # what the columns of the last query derive
+        self._first_arm: list[int] = []  # of the last set operation: the collations of its first arm
         if table is not None:
             level = _Level()
             level.entries.append(_of_columns(table))
@@ -225,19 +248,37 @@ class Collator:
             columns = [collations.of_type(column.type.oid) for column in cte.columns]
             level.ctes[cte.name] = columns
             query = self.statement(cte.query)
-            if cte.recursive and self.outputs != columns[: len(self.outputs)]:
-                level.ctes[cte.name] = [*self.outputs, *columns[len(self.outputs) :]]
-                query = self.statement(cte.query)
+            if cte.recursive and isinstance(query, tree.Query) and query.set_operation is not None:
+                first = self._first_arm
+                if first != columns[: len(first)]:
+                    level.ctes[cte.name] = [*first, *columns[len(first) :]]
+                    query = self.statement(cte.query)
+                self._refuse_other_overall(cte.name, first, self.outputs)
             level.ctes[cte.name] = [*self.outputs, *columns[len(self.outputs) :]]
             made.append(replace(cte, query=query))
         return tuple(made)
 
+    def _refuse_other_overall(self, name: str, first: list[int], overall: list[int]) -> None:
+        """42P21 for a recursive query whose rows have another collation than its non-recursive term."""
+        for number, (one, other) in enumerate(zip(first, overall, strict=False), 1):
+            if one != other:
+                names = [f'"{self._name(oid)}"' if oid else "none" for oid in (one, other)]
+                raise SqlError(
+                    "42P21",
+                    f'recursive query "{name}" column {number} has collation {names[0]} in non-recursive term but '
+                    f"collation {names[1]} overall",
+                    hint="Use the COLLATE clause to set the collation of the non-recursive term.",
+                )
+
     def _range_table(self, level: _Level, entries: tuple[tree.RangeEntry, ...]) -> tuple[tree.RangeEntry, ...]:
         made: list[tree.RangeEntry] = []
         for entry in entries:
-            if isinstance(entry, tree.RangeSubquery):
-                level.places[len(made)] = [expr_location(item.expression) for item in entry.query.output]
             changed, columns = self._entry(entry)
+            if isinstance(entry, tree.RangeSubquery):
+                at = [expr_location(item.expression) for item in entry.query.output]
+                level.arms[len(made)] = [
+                    replace(derived, location=place) for derived, place in zip(self._columns, at, strict=False)
+                ]
             level.entries.append(columns)
             made.append(changed)
         return tuple(made)
@@ -268,21 +309,25 @@ class Collator:
         return changed, dict(enumerate((_settled(derived) for _, derived in expressions), 1))
 
     def _targets(self, targets: tuple[tree.Target, ...]) -> tuple[tuple[tree.Target, ...], list[int]]:
-        made, outputs = [], []
+        made, columns = [], []
         for target in targets:
             expression, derived = self.expression(target.expression)
             made.append(replace(target, expression=expression))
             if not target.junk:
-                outputs.append(_settled(derived))
-        return tuple(made), outputs
+                columns.append(derived)
+        self._columns = columns
+        return tuple(made), [_settled(derived) for derived in columns]
 
     # ---- queries ----------------------------------------------------------------------------------------------------
 
     def _select(self, node: tree.Query) -> tree.Query:
         targets, outputs = self._targets(node.targets)
+        columns = self._columns
         grouped = [self.expression(item) for item in node.group_by]
-        for _, derived in grouped:
+        for item, derived in grouped:
             self._refuse_mismatch(derived)
+            if texts(item):
+                self._needed(derived)
         distinct, whole = node.distinct, node.distinct == ()
         if distinct:
             distinct = tuple(self._ordered(item) for item in distinct)
@@ -298,7 +343,7 @@ class Collator:
         equal = [(item, rules) for item, rules in equal if loose(rules)]
         if equal:
             changed = grouped_loosely(changed, equal)
-        self.outputs = outputs
+        self.outputs, self._columns = outputs, columns
         return changed
 
     def _distinct_targets(
@@ -307,7 +352,9 @@ class Collator:
         """SELECT DISTINCT: by the collation's equality; ORDER BY then finds the same expressions here."""
         made = []
         for old, target in zip(before, targets, strict=True):
-            rules = self._rules(self.expression(old.expression)[1])
+            derived = self.expression(old.expression)[1]
+            self._refuse_mismatch(derived)
+            rules = self._needed(derived) if texts(old.expression) else None
             made.append(replace(target, expression=as_collated(target.expression, rules)))
         return tuple(made)
 
@@ -325,32 +372,39 @@ class Collator:
             limit=self._part(node.limit), offset=self._part(node.offset),
         )  # fmt: skip
         self.outputs = outputs
+        self._columns = [Derived(IMPLICIT if oid else NONE, oid) for oid in outputs]
         return changed
 
     def _combined(
         self, node: tree.SetOperation | tree.FromRef, level: _Level
     ) -> tuple[tree.SetOperation | tree.FromRef, list[int]]:
+        """The operation over types that its collations decide, and the collations of what it gives. COLLATE in an arm
+        is explicit; what a set operation within this one gives is implicit."""
         if isinstance(node, tree.FromRef):
             return node, list(level.entries[node.relation].values())
-        at = self._places(node.right, level)
         left, lefts = self._combined(node.left, level)
         right, rights = self._combined(node.right, level)
         types, outputs = [], []
-        for type_, first, second, location in zip(node.types, lefts, rights, at, strict=False):
-            merged = self._merged([Derived(IMPLICIT if oid else NONE, oid, location) for oid in (first, second)])
+        arms = (self._arm(node.left, lefts, level), self._arm(node.right, rights, level))
+        for type_, first, second in zip(node.types, *arms, strict=False):
+            merged = self._merged([first, second])
             if not (node.kind == "union" and node.all):
                 self._refuse_mismatch(merged)
             rules = None if node.kind == "union" and node.all else self._rules(merged)
             types.append(collations.collated_type(type_.oid, rules) if rules is not None and loose(rules) else type_)
             outputs.append(_settled(merged))
+        self._first_arm = lefts
         return replace(node, left=left, right=right, types=tuple(types)), outputs
 
     @staticmethod
-    def _places(node: tree.SetOperation | tree.FromRef, level: _Level) -> list[int]:
-        """Where the columns of an arm stand in the text."""
+    def _arm(node: tree.SetOperation | tree.FromRef, outputs: list[int], level: _Level) -> list[Derived]:
+        """What the columns of an arm derive."""
+        if isinstance(node, tree.FromRef):
+            return level.arms[node.relation]
         while isinstance(node, tree.SetOperation):
             node = node.left
-        return level.places[node.relation]
+        at = [derived.location for derived in level.arms[node.relation]]
+        return [Derived(IMPLICIT if oid else NONE, oid, location) for oid, location in zip(outputs, at, strict=False)]
 
     def _window(self, node: tree.WindowClause) -> tree.WindowClause:
         return replace(
@@ -448,7 +502,7 @@ class Collator:
         found = typed
         if at >= 0 and node.relation < len(self._levels[at].entries):
             found = self._levels[at].entries[node.relation].get(node.column, typed)
-        return node, Derived(IMPLICIT, found, node.location) if found else _NOTHING
+        return node, Derived(IMPLICIT, found, node.location) if found else _NOT_DERIVED
 
     def _leaf(self, node: Any) -> tuple[Any, Derived]:
         typed = collations.of_type(node.type.oid)
@@ -474,12 +528,17 @@ class Collator:
             return replace(node, function=collated_comparison(node.function), arguments=arguments)
         if source in CASE_MAPPINGS:
             rules = self._needed(derived, f"{source}() function")
+            if self._is_ascii(derived):
+                return ascii_mapping(node)
             return node if rules is None else collated_mapping(node, rules)
         if source in LIKES:
-            _refuse_loose(self._needed(derived, "LIKE"), "LIKE")
+            _refuse_loose(self._rules(derived), "LIKE")
         elif source in ILIKES:
             rules = self._needed(derived, "ILIKE")
             _refuse_loose(rules, "ILIKE")
+            if self._is_ascii(derived):
+                arguments = tuple(ascii_mapping(item, "lower") for item in node.arguments)
+                return replace(node, arguments=arguments, function=replace(node.function, source=LIKE_FOR[source]))
             if rules is None:
                 return node
             return replace(node, arguments=tuple(collated_mapping(item, rules, "lower") for item in node.arguments))
@@ -579,7 +638,7 @@ class Collator:
         source = node.function.source
         if source not in COMPARISONS:
             if source in LIKES:
-                _refuse_loose(self._needed(merged, "LIKE"), "LIKE")
+                _refuse_loose(self._rules(merged), "LIKE")
             return made, _NOTHING
         rules = self._needed(merged)
         if rules is None or (source in EQUALITIES and rules.deterministic) or not texts(node.left):
@@ -677,7 +736,7 @@ class Collator:
         """What several operands derive together (merge_collation_state)."""
         found = _NOTHING
         for state in states:
-            if state.strength > found.strength:
+            if state.strength > found.strength or (state.other and not found.strength):
                 found = state
             elif state.strength == found.strength and state.oid != found.oid:
                 if state.strength == IMPLICIT:
@@ -706,9 +765,13 @@ class Collator:
             return None
         return collations.rules(self._catalog, derived.oid)
 
+    def _is_ascii(self, derived: Derived) -> bool:
+        """Whether the collation knows letters of ASCII only."""
+        return derived.strength in (IMPLICIT, EXPLICIT) and collations.is_ascii(self._catalog, derived.oid)
+
     def _needed(self, derived: Derived, what: str = "string comparison") -> Rules | None:
         """The rules for what cannot do without a collation. Raises 42P22."""
-        if derived.strength == CONFLICT:
+        if derived.strength == CONFLICT or derived is _NOT_DERIVED:
             raise indeterminate(what)
         return self._rules(derived)
 

@@ -12,6 +12,7 @@ from catalog.types.base import Integers, TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
+from engine.sql.analyze.declared import array_over
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
@@ -47,7 +48,7 @@ def scalar_array_op(
         element = element_type(right_type)
         if not element:
             fail("42809", "op ANY/ALL (array) requires array on right side", location)
-    operator = operator_for(names, left.type.oid, element, location)
+    operator = operator_for(state.environment, names, left.type.oid, element, location)
     declared, result = operator_types(operator, left.type.oid, element)
     if result != BOOL:
         fail("42809", "op ANY/ALL (array) requires operator to yield boolean", location)
@@ -278,7 +279,9 @@ def sublink(state: State, node: ast.SubLink) -> tree.Expr:
         array = array_type(found.oid) or (found.oid if element_type(found.oid) else 0)
         if not array:
             fail("42704", f"could not find array type for data type {typeinfo.type_name(found.oid)}", node.location)
-        return tree.SubLink("array", query, TypeRef(array, found.typmod), location=node.location)
+        of_arrays = array == found.oid
+        type_ = TypeRef(array, found.typmod, found.domain if of_arrays else array_over(found.domain))
+        return tree.SubLink("array", query, type_, location=node.location)
     return _quantified(state, node, query)
 
 
@@ -373,5 +376,5 @@ def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
     oid = coerce.select_common_type([default, *results], "CASE")[0]
     default = coerce.to_common(state, default, oid, "CASE/ELSE")
     values = [coerce.to_common(state, result, oid, "CASE/WHEN") for result in results]
-    type_ = TypeRef(oid, coerce.common_typmod([default, *values], oid))
+    type_ = coerce.common_type([default, *values], oid)
     return tree.CaseExpr(subject, tuple(zip(conditions, values, strict=True)), default, type_, node.location)

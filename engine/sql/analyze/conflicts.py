@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.errors import SqlError
-from catalog.schema import Constraint, Index, Table
+from catalog.schema import Index, Table
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.dispatch import expression
@@ -26,9 +25,6 @@ def on_conflict(
     arbiters: tuple[int, ...] = ()
     if node.infer is not None:
         arbiters = _arbiters(state, node.infer, table, item, node.action)
-    else:
-        for constraint in table.constraints:
-            _must_be_immediate(state, table, constraint)
     if node.action == "nothing":
         return tree.OnConflict("nothing", arbiters)
     from engine.sql.analyze.changes import update_assignments
@@ -48,17 +44,6 @@ def on_conflict(
     return tree.OnConflict("update", arbiters, assignments, where)
 
 
-def _must_be_immediate(state: State, table: Table, constraint: Constraint) -> None:
-    if constraint.late and constraint.deferrable:
-        raise SqlError(
-            "55000",
-            "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters",
-            schema=state.environment.catalog.schema_name(table.schema),
-            table=table.name,
-            constraint=constraint.name,
-        )
-
-
 def _arbiters(state: State, infer: ast.InferClause, table: Table, item: NamespaceItem, action: str) -> tuple[int, ...]:
     catalog = state.environment.catalog
     if infer.constraint is not None:
@@ -68,7 +53,6 @@ def _arbiters(state: State, infer: ast.InferClause, table: Table, item: Namespac
                     fail("42809", "ON CONFLICT DO UPDATE not supported with exclusion constraints")
                 if constraint.kind not in ("p", "u", "x") or constraint.index is None:
                     fail("42809", "constraint in ON CONFLICT clause has no associated index")
-                _must_be_immediate(state, table, constraint)
                 return (constraint.index,)
         fail("42704", f'constraint "{infer.constraint}" for table "{table.name}" does not exist')
     wanted: set[int] = set()
@@ -97,9 +81,6 @@ def _arbiters(state: State, infer: ast.InferClause, table: Table, item: Namespac
         for index in (catalog.index(oid) for oid in table.indexes)
         if index.is_unique and index.valid and _matches(state, index, table, wanted, wanted_exprs, predicate)
     ]
-    for constraint in table.constraints:
-        if constraint.index in found:
-            _must_be_immediate(state, table, constraint)
     if not found:
         fail("42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification")
     return tuple(found)

@@ -8,12 +8,15 @@ from functools import cache, cached_property
 from catalog.collations import built_in_names, collation
 from catalog.errors import SqlError
 from catalog.functions import added
+from catalog.privileges import may
 from catalog.schema import (
     PG_CATALOG_OID,
     Catalog,
     Collation,
     ExtensionType,
     Relation,
+    Role,
+    Schema,
     Sequence,
     Table,
     UserType,
@@ -22,6 +25,8 @@ from catalog.schema import (
 )
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from catalog.types.user import use
+
+_EVERYBODYS = ("pg_catalog", "information_schema")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Environment:
     user_name: str = "postgres"
     database_name: str = "postgres"
     format: FormatSettings = DEFAULT_FORMAT
+    asks: bool = False  # for rights on schemas: of a user's own text, not of texts that are stored
+    today: Catalog | None = None  # where `catalog` is one of the past: what it may not do today, nobody may do
 
     def __post_init__(self) -> None:
         self.make_current()
@@ -54,12 +61,37 @@ class Environment:
         path = [oid for oid in found if oid]
         return tuple(path) if PG_CATALOG_OID in path else (PG_CATALOG_OID, *path)
 
+    def check_usage(self, schema: str | None) -> None:
+        """42501 for a schema that the text names, in which its user may look nothing up (LookupExplicitNamespace). The
+        system's schemas are everybody's."""
+        if not self.asks or schema is None or schema in _EVERYBODYS:
+            return
+        if not _may_look_into(self.catalog.schemas.get(schema, 0), self.user_name, self.catalog, self.today):
+            raise SqlError("42501", f"permission denied for schema {schema}")
+
+    def check_operator(self, names: tuple[str, ...], location: int) -> None:
+        """The schema of OPERATOR(schema.name) is there, and may be looked into. Raises 3F000, 42501."""
+        if len(names) == 1:
+            return
+        try:
+            if not self.schema_oid(names[-2]):
+                raise SqlError("3F000", f'schema "{names[-2]}" does not exist')
+            self.check_usage(names[-2])
+        except SqlError as error:
+            error.position = position_of(location)
+            raise
+
     def schema_oid(self, name: str) -> int:
         """OID of the schema, 0 if there is none. pg_temp is the session's own, which leads its path once it exists."""
         if name == "pg_temp":
             name = next((item for item in self.search_path if item.startswith("pg_temp_")), name)
         found = self.catalog.schemas.get(name, 0)
         return found or (PG_CATALOG_OID if name == "pg_catalog" else 0)
+
+    def is_of_others(self, table: Table) -> bool:
+        """Whether it is a temporary table of another session (RELATION_IS_OTHER_TEMP): nothing reaches its rows by way
+        of the tables that it inherits from."""
+        return table.persistence == "t" and table.schema not in self.path_oids
 
     def find_relation(self, schema: str | None, name: str) -> Relation | None:
         """The relation of that name: in `schema`, or the first on the search path."""
@@ -87,9 +119,20 @@ class Environment:
                 return found
         return None
 
+    def find_element_type(self, schema: str | None, name: str) -> UserType | ExtensionType | None:
+        """The type that is not built in and whose array type has that name: `mood` for `_mood`."""
+        if not name.startswith("_"):
+            return None
+        for oid in (self.schema_oid(schema),) if schema is not None else self.path_oids:
+            found = self.catalog.user_type_of_array(oid, name) or self.catalog.extension_type(oid, name[1:])
+            if found is not None:
+                return found
+        return None
+
     def find_collation(self, name: tuple[str, ...], location: int = -1) -> Collation:
         """The collation of that name, which may have a schema. Raises 42704, 3F000."""
         schema = name[-2] if len(name) > 1 else None
+        self.check_usage(schema)
         if schema is not None and not self.schema_oid(schema):
             raise SqlError("3F000", f'schema "{schema}" does not exist', position=position_of(location))
         for oid in (self.schema_oid(schema),) if schema is not None else self.path_oids:
@@ -103,6 +146,28 @@ class Environment:
 
     def _in_schema(self, schema: int, name: str) -> Relation | None:
         return self.catalog.relation(schema, name) or builtin_relation(schema, name)
+
+
+def usable_path(
+    catalog: Catalog, path: tuple[str, ...], user_name: str, today: Catalog | None = None
+) -> tuple[str, ...]:
+    """A search path without the schemas in which the user may look nothing up (recomputeNamespacePath). `today`: see
+    Environment."""
+
+    def is_usable(name: str) -> bool:
+        return name in _EVERYBODYS or _may_look_into(catalog.schemas.get(name, 0), user_name, catalog, today)
+
+    return tuple(filter(is_usable, path))
+
+
+def _may_look_into(schema: int, user_name: str, *catalogs: Catalog | None) -> bool:
+    """Whether a user may look things up in a schema, as all catalogs say."""
+    for catalog in catalogs:
+        if catalog is not None:
+            found, role = catalog.get(schema), catalog.get(catalog.roles.get(user_name, 0))
+            if isinstance(found, Schema) and isinstance(role, Role) and not may(catalog, found, role, "U"):
+                return False
+    return True
 
 
 def builtin_relation(schema: int, name: str) -> VirtualTable | View | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalog.collations import rules
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from catalog.types.user import FIRST_USER_OID
+from catalog.types.user import FIRST_USER_OID, base_domain
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.calls import no_sets_since
@@ -18,6 +18,7 @@ from engine.sql.analyze.comparisons import (
     row_elements,
     row_sublink,
 )
+from engine.sql.analyze.declared import array_over, element_within
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.domains import checked
 from engine.sql.analyze.errors import fail, refuse
@@ -262,7 +263,11 @@ def _nullif(state: State, node: ast.Expression) -> tree.Expr:
         fail("42804", "NULLIF requires = operator to yield boolean", node)
     assert call.operator is not None
     left, right = call.arguments
-    return tree.NullIfExpr(call.operator, call.function, left, right, left.type, node.location)
+    null = isinstance(left, tree.Const) and left.value is None
+    given = right if null and element_type(left.type.oid) and right.type.oid == left.type.oid else left
+    # Of a domain the base type: it has been cast for the operator.
+    type_ = TypeRef(left.type.oid, left.type.typmod, base_domain(given.type.domain))
+    return tree.NullIfExpr(call.operator, call.function, left, right, type_, node.location)
 
 
 @handles(ast.BoolExpr)
@@ -307,7 +312,7 @@ def _unified(state: State, nodes: tuple[ast.Node, ...], construct: str) -> tuple
     values = [walk(state, item) for item in nodes]
     oid = coerce.select_common_type(values, construct)[0]
     arguments = tuple(coerce.to_common(state, value, oid, construct) for value in values)
-    return arguments, TypeRef(oid, coerce.common_typmod(arguments, oid))
+    return arguments, coerce.common_type(arguments, oid)
 
 
 def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) -> tree.Expr:
@@ -340,7 +345,10 @@ def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) ->
         if not array_oid:
             fail("42704", f"could not find array type for data type {type_name(oid)}", node)
     elements = tuple(coerce.to_common(state, value, oid, "ARRAY") for value in values)
-    return tree.ArrayExpr(elements, TypeRef(array_oid), TypeRef(element_oid), nested, node.location)
+    domain = coerce.common_type(elements, oid).domain
+    of, over = (element_within(domain), base_domain(domain)) if nested else (domain, array_over(domain))
+    type_, one = TypeRef(array_oid, domain=over), TypeRef(element_oid, domain=of)
+    return tree.ArrayExpr(elements, type_, one, nested, node.location)
 
 
 @handles(ast.ArrayExpr)

@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 
 from catalog.functions.base import Function
 from catalog.schema import Sequence, Source, Table, View, VirtualTable, sequence_table
+from catalog.types import lookup
 from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, json_records, routines, scope
+from engine.sql.analyze import coerce, column_definitions, json_records, routines, scope
+from engine.sql.analyze.column_definitions import Definitions
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import has_conditions, value_rule
 from engine.sql.analyze.environment import undefined_table
@@ -23,7 +26,6 @@ from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import column_name, range_columns
 from engine.sql.analyze.typeinfo import BOOL_REF, INT8_REF, RECORD
-from engine.sql.analyze.typenames import resolve_type
 from engine.sql.analyze.views import view_query
 from engine.sql.analyze.walk import expressions_in, shift_levels
 
@@ -301,8 +303,36 @@ def _subselect(state: State, node: ast.RangeSubselect) -> NamespaceItem:
     return scope.positional_item(state.add(entry), entry)
 
 
+_OF_VIEWS = {
+    "pg_show_all_settings": "pg_settings",
+    "pg_show_all_file_settings": "pg_file_settings",
+    "pg_hba_file_rules": "pg_hba_file_rules",
+    "pg_cursor": "pg_cursors",
+    "pg_prepared_statement": "pg_prepared_statements",
+    "pg_lock_status": "pg_locks",
+    "pg_config": "pg_config",
+    "pg_timezone_abbrevs": "pg_timezone_abbrevs",
+}
+"""Functions that PostgreSQL's system views are made of, and the views that answer in their place."""
+
+
+def _view_of(node: ast.RangeFunction) -> ast.RangeVar | None:
+    """The view whose rows a function of the system gives."""
+    call = node.functions[0]
+    lists = node.definitions or node.inside
+    if len(node.functions) > 1 or node.ordinality or lists or not isinstance(call, ast.FuncCall):
+        return None
+    view = _OF_VIEWS.get(call.names[-1])
+    if view is None or call.arguments or len(call.names) > 2 or call.names[:-1] not in ((), ("pg_catalog",)):
+        return None
+    return ast.RangeVar(None, "pg_catalog", view, node.alias or ast.Alias(call.names[-1]))
+
+
 def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
-    calls = [part for call in node.functions for part in _unnest_each(call, node)]
+    view = _view_of(node)
+    if view is not None:
+        return relation_item(state, view)
+    calls, lists = column_definitions.calls_of(node)
     saved, state.lateral = state.lateral, True
     values: list[tree.Expr] = []
     for call in calls:
@@ -321,7 +351,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     columns: list[tree.RangeColumn] = []
     counts = []
     for position, (call, value) in enumerate(zip(calls, values, strict=True)):
-        given = _function_columns(state, node, call, value, len(calls))
+        given = _function_columns(state, node, call, value, lists[position], len(calls))
         values[position] = json_records.with_columns(value, given)
         columns.extend(given)
         counts.append(len(given))
@@ -360,30 +390,21 @@ def _checked_rows(state: State, entry: tree.RangeFunction) -> tree.RangeEntry:
     return tree.RangeSubquery(query, entry.alias, entry.columns, entry.lateral)
 
 
-def _unnest_each(call: ast.Node, node: ast.RangeFunction) -> list[ast.Node]:
-    """unnest(a, b) in FROM is unnest(a) and unnest(b) side by side."""
-    if (
-        isinstance(call, ast.FuncCall)
-        and call.names[-1] == "unnest"
-        and len(call.arguments) > 1
-        and not call.variadic
-        and not node.definitions
-    ):
-        return [ast.FuncCall(call.names, (argument,), location=call.location) for argument in call.arguments]
-    return [call]
-
-
 def _function_columns(
-    state: State, node: ast.RangeFunction, call: ast.Node, value: tree.Expr, count: int
+    state: State, node: ast.RangeFunction, call: ast.Node, value: tree.Expr, definitions: Definitions, count: int
 ) -> list[tree.RangeColumn]:
     function: Function | None = value.function if isinstance(value, tree.FuncExpr) else None
     is_record = value.type.oid == RECORD and not (function is not None and len(function.output_types) > 1)
-    if node.definitions:
+    if definitions:
         if not is_record:
-            if function is not None and len(function.output_types) > 1:
-                fail("42601", "a column definition list is redundant for a function with OUT parameters", call)
-            fail("42601", 'a column definition list is only allowed for functions returning "record"', call)
-        return [tree.RangeColumn(item.name, resolve_type(item.type, state.environment)) for item in node.definitions]
+            at = definitions[0]
+            if value.type.oid == RECORD:
+                fail("42601", "a column definition list is redundant for a function with OUT parameters", at)
+            if isinstance(lookup(value.type.oid), CompositeType):
+                message = "a column definition list is redundant for a function returning a named composite type"
+                fail("42601", message, at)
+            fail("42601", 'a column definition list is only allowed for functions returning "record"', at)
+        return column_definitions.columns_of(state, definitions, value)
     if is_record:
         columns = scope.row_columns(state, value)
         if columns is None:

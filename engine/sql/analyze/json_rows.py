@@ -19,8 +19,10 @@ from catalog.functions import registry
 from catalog.functions.base import Function
 from catalog.functions.json_making import JSON_LINE, ROW_TO_JSON, is_settled, is_structured
 from catalog.functions.variadic_arrays import TWINS
-from catalog.types import element_of, oids
+from catalog.types import element_of, lookup, oids
 from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
+from catalog.types.naming import holds_names
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import refuse
 from engine.sql.analyze.scope import row_columns
@@ -33,6 +35,7 @@ _AGGREGATES = frozenset(
 _WRITERS = frozenset(
     ("text_concat", "text_concat_ws", "text_format", "quote_literal", "quote_nullable", "array_to_text")
 ) | frozenset(("array_to_text_null", "array_to_json", "array_to_json_pretty"))
+_ARRAYS_TO_JSON = frozenset({"array_to_json", "array_to_json_pretty"})
 _ROWS = frozenset({"row_to_json", "row_to_json_pretty"})
 _MAKERS = _AGGREGATES | _ROWS | {
     "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array",
@@ -45,6 +48,10 @@ def prepared(
     """The function and the arguments that take the place of a call. Raises 0A000 for rows whose columns are unknown."""
     if function.source in _WRITERS or function.source in _MAKERS:
         arguments = tuple(map(written, arguments))
+    if function.source in _MAKERS - _AGGREGATES or function.source in _ARRAYS_TO_JSON:
+        arguments = tuple(map(_row_of_names, arguments))
+    elif function.source in _WRITERS:
+        arguments = tuple(map(_text_of_names, arguments))
     if node.variadic and function.source in TWINS:
         return registry.function(TWINS[function.source]), arguments
     if function.source not in _MAKERS:
@@ -71,6 +78,32 @@ def written(value: tree.Expr) -> tree.Expr:
     return value
 
 
+def _text_of_names(value: tree.Expr) -> tree.Expr:
+    """A value of a composite type in which such names stand, as text."""
+    known = lookup(value.type.oid)
+    if isinstance(known, CompositeType) and holds_names(known):
+        return tree.CoerceViaIO(value, TypeRef(oids.TEXT), True)
+    return value
+
+
+def _row_of_names(value: tree.Expr) -> tree.Expr:
+    """A value of a composite type in which such names stand, as a JSON object."""
+    known = lookup(value.type.oid)
+    if not holds_names(known) or value.type.oid in oids.NAMED_TYPES or value.type.oid in oids.NAMED_ARRAY_TYPES:
+        return value
+    if not isinstance(known, CompositeType) or not isinstance(value, tree.Var | tree.Param | tree.FieldSelect):
+        refuse(
+            "JSON of rows with names of objects that are not a column or a parameter", getattr(value, "location", -1)
+        )
+    arguments: list[tree.Expr] = []
+    for number, (name, type_) in enumerate(known.fields, 1):
+        arguments.append(tree.Const(name, TypeRef(oids.TEXT)))
+        arguments.append(written(_row_of_names(tree.FieldSelect(value, number, name, type_))))
+    made = tree.FuncExpr(registry.function(ROW_TO_JSON), tuple(arguments), _JSON, location=value.location)
+    there = tree.NullTest(value, False, TypeRef(oids.BOOL), whole=True)
+    return tree.CaseExpr(None, ((there, made),), tree.Const(None, _JSON), _JSON)
+
+
 def _named(name: str) -> Function:
     (function,) = registry.functions_named(name)
     return function
@@ -78,15 +111,18 @@ def _named(name: str) -> Function:
 
 def _aggregated(state: State, argument: tree.Expr, function: Function, node: ast.FuncCall) -> tree.Expr:
     oid = argument.type.oid
-    if oid != oids.RECORD and is_settled(oid):
+    named = _row_of_names(argument)
+    if oid != oids.RECORD and is_settled(oid) and named is argument:
         return argument
     if node.distinct:
         refuse(f"DISTINCT in {function.name} over values of this type", node.location)
     if oid == oids.RECORD:
         made = _row(state, argument, node)
+    elif named is not argument:
+        made = named
     else:
         made = tree.FuncExpr(_named("to_json"), (argument,), _JSON, location=node.location)
-    if is_structured(oid) and function.source == "json_agg(anyelement)":
+    if (is_structured(oid) or named is not argument) and function.source == "json_agg(anyelement)":
         return tree.FuncExpr(registry.function(JSON_LINE), (made,), _JSON, location=node.location)
     return made
 
@@ -99,7 +135,7 @@ def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
     arguments: list[tree.Expr] = []
     for name, value in columns:
         arguments.append(tree.Const(name, TypeRef(oids.TEXT)))
-        arguments.append(_row(state, value, node) if value.type.oid == oids.RECORD else written(value))
+        arguments.append(_row(state, value, node) if value.type.oid == oids.RECORD else written(_row_of_names(value)))
     made = tree.FuncExpr(registry.function(ROW_TO_JSON), tuple(arguments), _JSON, location=node.location)
     return _unless_made_up(state, row, made, columns, node)
 

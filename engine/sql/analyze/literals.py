@@ -13,11 +13,13 @@ from catalog import types
 from catalog.errors import SqlError
 from catalog.functions import added, registry
 from catalog.system import numbering
-from catalog.types.base import FormatSettings
+from catalog.types.array import read_array
+from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings
+from catalog.types.oids import NAMED_ARRAY_TYPES, NAMED_TYPES
 from catalog.types.user import FIRST_USER_OID
 from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail
-from engine.sql.analyze.typeinfo import type_name
+from engine.sql.analyze.typeinfo import element_type, type_name
 
 REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE, REGROLE, REGNAMESPACE, REGCOLLATION = (
     24, 2202, 2203, 2204, 2205, 2206, 4096, 4089, 4191,
@@ -31,10 +33,11 @@ def _decoder(oid: int, typmod: int, settings: FormatSettings) -> Callable[[str],
 
 def read_literal(environment: Environment, text: str, oid: int, typmod: int, location: int) -> object:
     """The value of a literal. Errors of the input function point at the literal."""
-    reader = _REG_READERS.get(oid)
     try:
-        if reader is not None:
+        if oid in NAMED_TYPES:
             return _read_reg(environment, text, oid)
+        if oid in NAMED_ARRAY_TYPES:
+            return _read_reg_array(environment, text, oid)
         if oid >= FIRST_USER_OID:
             return types.lookup(oid).text_decoder(environment.format, typmod)(text)
         return _decoder(oid, typmod, environment.format)(text)
@@ -53,6 +56,13 @@ def _read_reg(environment: Environment, text: str, oid: int) -> int:
     if stripped.isascii() and stripped.isdigit():
         return int(stripped)
     return _REG_READERS[oid](environment, stripped)
+
+
+def _read_reg_array(environment: Environment, text: str, oid: int) -> Array:
+    element = element_type(oid)
+    texts, dimensions, lower_bounds = read_array(text)
+    values = [None if item is None else _read_reg(environment, item, element) for item in texts]
+    return Array(tuple(values), dimensions, lower_bounds) if values else EMPTY_ARRAY
 
 
 def split_identifiers(text: str) -> tuple[str, ...]:
@@ -98,6 +108,7 @@ def _read_class(environment: Environment, text: str) -> int:
     if len(names) > 3:
         raise SqlError("42601", f"improper relation name (too many dotted names): {text}")
     schema = names[-2] if len(names) > 1 else None
+    environment.check_usage(schema)
     relation = environment.find_relation(schema, names[-1])
     if relation is None:
         if schema is not None and not environment.schema_oid(schema):
@@ -120,10 +131,14 @@ def _read_type(environment: Environment, text: str) -> int:
 def _row_type(environment: Environment, text: str) -> int:
     """The OID of a table's row type, or of its array: no values of it exist, but catalogs tell of it."""
     names = split_identifiers(text.removesuffix("[]"))
-    relation = environment.find_relation(names[-2] if len(names) > 1 else None, names[-1])
+    schema = names[-2] if len(names) > 1 else None
+    environment.check_usage(schema)
+    relation, is_array = environment.find_relation(schema, names[-1]), text.endswith("[]")
+    if relation is None and names[-1].startswith("_"):
+        relation, is_array = environment.find_relation(schema, names[-1][1:]), True
     if relation is None:
         raise SqlError("42704", f'type "{text}" does not exist')
-    return numbering.row_array_type(relation.oid) if text.endswith("[]") else numbering.row_type(relation.oid)
+    return numbering.row_array_type(relation.oid) if is_array else numbering.row_type(relation.oid)
 
 
 def _read_role(environment: Environment, text: str) -> int:
@@ -147,6 +162,7 @@ def _read_procedure(environment: Environment, text: str) -> int:
     name, parenthesis, arguments = text.partition("(")
     names = split_identifiers(name)
     schema = names[-2] if len(names) > 1 else None
+    environment.check_usage(schema)
     built_in = registry.functions_named(names[-1]) if schema in (None, "pg_catalog") else ()
     found = (*built_in, *added.functions_named(names[-1], schema))
     if parenthesis:
@@ -162,6 +178,7 @@ def _read_procedure(environment: Environment, text: str) -> int:
 def _read_operator(environment: Environment, text: str) -> int:
     name, parenthesis, arguments = text.partition("(")
     schema, _, bare = name.strip().rpartition(".")
+    environment.check_usage(schema)
     built_in = registry.operators_named(bare) if schema in ("", "pg_catalog") else ()
     found = (*built_in, *added.operators_named(bare, schema or None))
     if parenthesis:
@@ -175,15 +192,28 @@ def _read_operator(environment: Environment, text: str) -> int:
     return found[0].oid
 
 
+def _with_arguments(read: Callable[[Environment, str], int]) -> Callable[[Environment, str], int]:
+    """The reader of a name that its arguments' types must follow (parseNameAndArgTypes)."""
+
+    def checked(environment: Environment, text: str) -> int:
+        if "(" not in text:
+            raise SqlError("22P02", "expected a left parenthesis")
+        if not text.endswith(")"):
+            raise SqlError("22P02", "expected a right parenthesis")
+        return read(environment, text)
+
+    return checked
+
+
 def _read_collation(environment: Environment, text: str) -> int:
     return environment.find_collation(tuple(split_identifiers(text))).oid
 
 
 _REG_READERS: dict[int, Callable[[Environment, str], int]] = {
     REGPROC: _read_procedure,
-    REGPROCEDURE: _read_procedure,
+    REGPROCEDURE: _with_arguments(_read_procedure),
     REGOPER: _read_operator,
-    REGOPERATOR: _read_operator,
+    REGOPERATOR: _with_arguments(_read_operator),
     REGCLASS: _read_class,
     REGTYPE: _read_type,
     REGROLE: _read_role,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from catalog.errors import SqlError
 from catalog.schema import Table
 from engine.sql import ast, tree
@@ -32,10 +34,17 @@ def merge(state: State, node: ast.MergeStmt) -> tree.Merge:
     state.namespace = [item, *source]
     condition = coerce.to_boolean(state, expression(state, node.on, "JOIN conditions"), "JOIN/ON")
     actions = tuple(_action(state, when, table, item, source, rules) for when in node.whens)
-    return tree.Merge(
+    found = tree.Merge(
         table, tuple(state.entries), places, condition, actions, rules.generated, rules.checks, (),
         tuple(state.ctes.values()),
     )  # fmt: skip
+    kinds = {action.action for action in actions}
+    if "insert" in kinds:
+        return found
+    if "update" not in kinds:
+        return replace(found, generated=(), checks=())
+    changed = {item.column for action in actions for item in action.assignments}
+    return replace(found, checks=rules.checks_of_update(changed))
 
 
 def _check_reachable(node: ast.MergeStmt) -> None:
@@ -75,16 +84,17 @@ def _action(
     if when.condition is not None:
         condition = coerce.to_boolean(state, expression(state, when.condition, _CONDITION), "WHEN")
     assignments: tuple[tree.Assignment, ...] = ()
+    columns: tuple[int, ...] = ()
     if when.action == "update":
         assignments = changes.update_assignments(state, when.assignments, table, target, rules)
     elif when.action == "insert":
-        assignments = _insert(state, when, table, target, rules)
-    return tree.MergeAction(when.matched, when.action, condition, assignments)
+        assignments, columns = _insert(state, when, table, target, rules)
+    return tree.MergeAction(when.matched, when.action, condition, assignments, columns)
 
 
 def _insert(
     state: State, when: ast.MergeWhen, table: Table, item: NamespaceItem, rules: TableRules
-) -> tuple[tree.Assignment, ...]:
+) -> tuple[tuple[tree.Assignment, ...], tuple[int, ...]]:
     columns = changes.insert_columns(table, item, when.columns)
     given: dict[int, tree.Expr] = {}
     if when.values is not None:
@@ -100,8 +110,10 @@ def _insert(
         for column, value in zip(columns, row, strict=False):
             if value is not None and changes.check_given(column, when.overriding):
                 given[column.number] = changes.assign(state, value, column)
-    return tuple(
+    named = columns if when.columns else columns[: len(when.values or ())]
+    assignments = tuple(
         tree.Assignment(column.number, given.get(column.number) or rules.default(column))
         for column in table.columns
         if column.generated is None
     )
+    return assignments, tuple(column.number for column in named)

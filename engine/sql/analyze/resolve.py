@@ -16,6 +16,8 @@ from catalog.types.base import TypeRef
 from engine.sql import tree
 from engine.sql.analyze import typeinfo
 from engine.sql.analyze.coerce import can_coerce, coerce_type, find_pathway, resolve_polymorphic
+from engine.sql.analyze.declared import result_domain
+from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import (
@@ -173,8 +175,9 @@ class _OperatorCandidate:
     types: tuple[int, ...]
 
 
-def operator_for(names: tuple[str, ...], left: int, right: int, location: int) -> Operator:
-    """The operator, or 42883 / 42725 with PostgreSQL's hints."""
+def operator_for(environment: Environment, names: tuple[str, ...], left: int, right: int, location: int) -> Operator:
+    """The operator, or 42883 / 42725 with PostgreSQL's hints; 3F000, 42501 for the schema that is named."""
+    environment.check_operator(names, location)
     found: Operator | str = "missing"
     if len(names) == 1:
         found = find_operator(names[-1], left, right)
@@ -240,7 +243,7 @@ def make_operator(
     if len(names) == 1 and not added.operators_named(names[0]):
         call = _builtin_call(names[0], left_type, right_type)
     if call is None:
-        call = _call_of(operator_for(names, left_type, right_type, location), left_type, right_type)
+        call = _call_of(operator_for(state.environment, names, left_type, right_type, location), left_type, right_type)
     declared = call.operands
     arguments: tuple[tree.Expr, ...]
     if left is not None:
@@ -256,7 +259,11 @@ def make_operator(
         arguments = tuple(map(written, arguments))
     if call.function.volatility == "v":
         state.volatile = True
-    return tree.FuncExpr(call.function, arguments, call.result, call.operator, "operator", False, location)
+    operator, result = call.operator, call.result
+    if operator.result in typeinfo.POLYMORPHIC and left is not None:
+        given = (left.type, right.type)
+        result = TypeRef(result.oid, domain=result_domain(given, (operator.left, operator.right), operator.result))
+    return tree.FuncExpr(call.function, arguments, result, operator, "operator", False, location)
 
 
 def argument(state: State, expr: tree.Expr, oid: int) -> tree.Expr:
@@ -349,9 +356,12 @@ def find_function(
     expand_variadic: bool = True,
     literal: bool = False,
     schema: str | None = None,
+    stored: bool = False,
 ) -> Found:
     """func_get_detail. `literal` says that the single argument is an unknown literal (int4('5') is then a cast).
-    `schema`: None to search the path, pg_catalog first."""
+    `schema`: None to search the path, pg_catalog first. `stored`: of a text that was written of a tree."""
+    if stored and (inner := registry.inner_functions_named(name)):
+        return _function_among(candidates_of(inner, len(actual), names, expand_variadic), 0, actual, names, literal)
     if schema in (None, "pg_catalog"):
         more = added.functions_named(name) if schema is None else ()
         if not more:

@@ -11,6 +11,10 @@ is planned, `expanded` puts the bodies in:
 A strict function's body is asked only where no argument is NULL. A volatile argument that the body uses more than once
 is computed once, in a sub-query. What is more than one query is no part of another statement: it runs when the call is
 the whole statement (engine/session/routines.py).
+
+Wherever a call stands, in a statement, under a view, in what a table's definition adds, its body runs as the user who
+runs the statement, or as the function's owner if it is SECURITY DEFINER. So that user's rights are looked at here,
+where the body takes the place of the call: afterwards nothing tells which parts of a statement came from a body.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function
+from catalog.functions.registry import functions_named
 from catalog.privileges import may
 from catalog.routines import LANGUAGE, shown_signature
 from catalog.schema import Catalog, Role, Routine
@@ -28,14 +33,22 @@ from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
-from engine.sql import ast, tree
+from engine.sql import ast, privileges, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.collations import concerned
+from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.analyze.walk import expressions_in, shift_levels, transform
 
 _DEEPEST = 32  # calls within calls
+_ASKED = frozenset(
+    {"pg_has_role", *(f"has_{kind}_privilege" for kind in (
+        "table", "sequence", "any_column", "column", "database", "function", "language", "schema", "tablespace", "type",
+        "server", "foreign_data_wrapper", "parameter",
+    ))}
+)  # fmt: skip
+"""Functions that answer for the current user where they are given no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,25 +172,58 @@ def _conforming(
         assert entry is not None and isinstance(entry.sql_type, CompositeType)
         row = entry.sql_type
         columns = [type_ for _, type_ in row.fields]
-    if len(given) != len(columns):
-        few = "few" if len(given) < len(columns) else "many"
-        raise _mismatch(result, f"Final statement returns too {few} columns.")
-    if row is None and all(one.oid == other.oid for one, other in zip(given, columns, strict=True)):
+    if row is None and [one.oid for one in given] == [other.oid for other in columns]:
         return query
-    outer = State(state.shared)
-    values: list[tree.Expr] = []
-    for number, (type_, wanted, target) in enumerate(zip(given, columns, query.output, strict=True), 1):
-        value = coerce.coerce(outer, tree.Var(0, number, type_, 0, target.name), TypeRef(wanted.oid), "a")
-        if value is None:
-            if len(columns) == 1:
-                raise _mismatch(result, f"Actual return type is {format_type(type_.oid)}.")
-            shown = f"{format_type(type_.oid)} instead of {format_type(wanted.oid)} at column {number}"
-            raise _mismatch(result, f"Final statement returns {shown}.")
-        values.append(value)
+    values = _coerced(state, query, [TypeRef(type_.oid) for type_ in columns], result)
     names = [target.name for target in query.output]
     if row is not None:
         values, names = [tree.RowExpr(tuple(values), tuple(names), TypeRef(result.oid))], [function.name]
     return over(query, values, names)
+
+
+def _coerced(state: State, query: tree.Query, columns: Sequence[TypeRef], result: TypeRef) -> list[tree.Expr]:
+    """What a query over the body computes of its columns, so that they have these types. Raises 42P13."""
+    outer = State(state.shared)
+    values: list[tree.Expr] = []
+    for number, (wanted, target) in enumerate(zip(columns, query.output, strict=False), 1):
+        type_ = target.expression.type
+        value = coerce.coerce(outer, tree.Var(0, number, type_, 0, target.name), wanted, "a")
+        if value is None:
+            if len(columns) == 1 and result.oid != oids.RECORD and not _is_row(result):
+                raise _mismatch(result, f"Actual return type is {format_type(type_.oid)}.")
+            shown = f"{format_type(type_.oid)} instead of {format_type(wanted.oid)} at column {number}"
+            raise _mismatch(result, f"Final statement returns {shown}.")
+        values.append(value)
+    if len(query.output) != len(columns):
+        few = "few" if len(query.output) < len(columns) else "many"
+        raise _mismatch(result, f"Final statement returns too {few} columns.")
+    return values
+
+
+def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Sequence[TypeRef]) -> tree.Query:
+    """The body of a function that returns record, as a column definition list says (check_sql_fn_retval). Raises 42P13
+    for columns that cannot become what it says, 42804 where the body gives one record of other fields."""
+    output = query.output
+    value = output[0].expression if len(output) == 1 else None
+    if value is not None and (value.type.oid == oids.RECORD or _is_row(value.type)):
+        fields = _fields(value)
+        check_row([type_ for _, type_ in fields], columns)
+        whole = tree.Var(0, 1, value.type, 0, output[0].name)
+        taken = [tree.FieldSelect(whole, n, name, type_) for n, (name, type_) in enumerate(fields, 1)]
+        return over(query, taken, [name for name, _ in fields])
+    if [target.expression.type for target in output] == list(columns):
+        return query
+    return over(query, _coerced(state, query, columns, result), [target.name for target in output])
+
+
+def _fields(value: tree.Expr) -> list[tuple[str, TypeRef]]:
+    """Names and types of the fields of a row. Raises 0A000 where they are not seen."""
+    if isinstance(value, tree.RowExpr):
+        return [(name, item.type) for name, item in zip(value.names, value.elements, strict=True)]
+    entry = entry_of(value.type.oid)
+    if entry is None or not isinstance(entry.sql_type, CompositeType):
+        not_supported("a function whose body gives a record of unknown fields, in FROM")
+    return list(entry.sql_type.fields)
 
 
 def _is_row(result: TypeRef) -> bool:
@@ -198,7 +244,7 @@ def over(query: tree.Query, values: Sequence[tree.Expr], names: Sequence[str]) -
     """A query that computes values over the rows of another, which is its range table entry 0."""
     columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in query.output)
     targets = tuple(tree.Target(value, name) for value, name in zip(values, names, strict=True))
-    entry = tree.RangeSubquery(query, "body", columns)
+    entry = tree.RangeSubquery(shift_levels(query, 1), "body", columns)
     return tree.Query(targets, (entry,), (tree.FromRef(0),), volatile=query.volatile)
 
 
@@ -214,7 +260,7 @@ def expanded(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed
     """The statement with the bodies of functions in place of their calls. Raises 0A000 for those that cannot be."""
     if not environment.catalog.routines:
         return analyzed
-    expansion = Expansion(environment)
+    expansion = Expansion(environment, privileges.role_of(environment.catalog, environment.user_name))
     statement = cast(tree.Statement, expansion.of(analyzed.statement))
     if statement is analyzed.statement:
         return analyzed
@@ -224,29 +270,71 @@ def expanded(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed
     return replace(analyzed, statement=statement, relations=relations, collated=collated)
 
 
-def expanded_expression(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
+def expanded_expression(expression: tree.Expr, environment: Environment) -> tree.Expr:
     """The same for an expression that stands outside of queries."""
+    catalog = environment.catalog
     if not catalog.routines:
         return expression
-    return cast(tree.Expr, Expansion(Environment(catalog)).of(expression))
+    return cast(tree.Expr, Expansion(environment, privileges.role_of(catalog, environment.user_name)).of(expression))
 
 
-def check_execute(routine: Routine, environment: Environment) -> None:
-    """42501 unless the user may call it; everybody may where nothing has been granted or revoked."""
+def inlined(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
+    """The expression with bodies in place of calls, to be looked at, or run where somebody's rights have been looked at
+    before."""
+    if not catalog.routines:
+        return expression
+    return cast(tree.Expr, Expansion(Environment(catalog), None).of(expression))
+
+
+def check_execute(routine: Routine, catalog: Catalog, role: Role) -> None:
+    """42501 unless the role may call it; everybody may where nothing has been granted or revoked."""
     if routine.acl is None:
         return
-    catalog = environment.catalog
-    role = catalog.get(catalog.roles.get(environment.user_name, 0))
-    if isinstance(role, Role) and not role.superuser and not may(catalog, routine, role, "X"):
+    if not role.superuser and not may(catalog, routine, role, "X"):
         word = "function" if routine.kind == "f" else "procedure"
         raise SqlError("42501", f"permission denied for {word} {routine.name}")
 
 
-class Expansion:
-    """See `expanded`. `relations`: the OIDs of what the bodies read."""
+def _check_today(routine: Routine, today: Catalog, caller: Role, role: Role, query: tree.Query) -> None:
+    """A call in the past: what has been revoked since is not allowed. Raises 42501, 42704 where a role has gone."""
+    now = today.get(routine.oid)
+    if isinstance(now, Routine):
+        check_execute(now, today, privileges.role_of(today, caller.name))
+    privileges.check(today, privileges.role_of(today, role.name), query)
 
-    def __init__(self, environment: Environment, open_: tuple[int, ...] = ()) -> None:
+
+def runner(routine: Routine, catalog: Catalog, role: Role) -> Role:
+    """Who runs the body of a routine that `role` calls."""
+    owner = catalog.get(routine.owner) if routine.security_definer else role
+    return owner if isinstance(owner, Role) else role
+
+
+def _as_user(node: object, role: Role) -> object:
+    """A body with what it says of the current user as the role finds it: current_user, has_table_privilege(...), ..."""
+    name = tree.Const(role.name, TypeRef(oids.NAME))
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, tree.SqlValueFunction) and item.name in ("current_user", "user", "current_role"):
+            return name
+        if isinstance(item, tree.FuncExpr) and (item.function.name in _ASKED or item.function.source == "current_user"):
+            if item.function.source == "current_user":
+                return name
+            wanted = (oids.NAME, *item.function.argument_types)
+            for other in functions_named(item.function.name):
+                if other.argument_types == wanted:
+                    return replace(item, function=other, arguments=(name, *item.arguments))
+        return item
+
+    return transform(node, change)
+
+
+class Expansion:
+    """See `expanded`. `role`: who runs the bodies; None where nobody's rights are asked for. `relations`: the OIDs of
+    what the bodies read."""
+
+    def __init__(self, environment: Environment, role: Role | None, open_: tuple[int, ...] = ()) -> None:
         self._environment = environment
+        self._role = role
         self._open = open_  # the functions around this one
         self.relations: dict[int, None] = {}
 
@@ -286,20 +374,28 @@ class Expansion:
         assert isinstance(routine, Routine)
         if len(self._open) >= _DEEPEST or routine.oid in self._open:
             not_supported(f"function {shown_signature(routine)}, which calls itself")
-        check_execute(routine, self._environment)
+        catalog, role = self._environment.catalog, self._role
+        caller = role
+        if role is not None:
+            check_execute(routine, catalog, role)
+            role = runner(routine, catalog, role)
         types = [item.type.oid for item in call.arguments]
         body = body_of(routine, self._environment, call.function, types, call.type)
         query = body.query
         if query is None or call.type.oid == oids.VOID:
             not_supported(f"{shown_signature(routine)} within another statement: a body that is more than a query")
-        if routine.security_definer and body.relations:
-            owner = self._environment.catalog.get(routine.owner)
-            if not isinstance(owner, Role) or owner.name != self._environment.user_name:
-                not_supported("SECURITY DEFINER of another user's function over tables")
+        if role is not None:
+            privileges.check(catalog, role, query)
+        if role is not None and caller is not None and self._environment.today is not None:
+            _check_today(routine, self._environment.today, caller, role, query)
         self.relations |= dict.fromkeys(body.relations)
-        inner = Expansion(self._environment, (*self._open, routine.oid))
+        inner = Expansion(self._environment, role, (*self._open, routine.oid))
         found = inner.of(query)
         self.relations |= inner.relations
+        if routine.security_definer:
+            owner = catalog.get(routine.owner)
+            assert isinstance(owner, Role)
+            found = _as_user(found, owner)
         assert isinstance(found, tree.Query)
         return found
 
@@ -332,23 +428,29 @@ class Expansion:
             not_supported("ROWS FROM and WITH ORDINALITY over functions in SQL")
         call = node.functions[0]
         assert isinstance(call, tree.FuncExpr)
-        query = self._rows_of(call, len(node.columns))
+        query = self._rows_of(call, [column.type for column in node.columns])
         return tree.RangeSubquery(query, node.alias, node.columns, any(map(_has_variable, call.arguments)))
 
-    def _rows_of(self, call: tree.FuncExpr, columns: int) -> tree.Query:
-        """The rows of a call as a sub-query in FROM."""
+    def _rows_of(self, call: tree.FuncExpr, columns: Sequence[TypeRef] | None) -> tree.Query:
+        """The rows of a call as a sub-query in FROM, with columns of these types; None: as many as the body gives."""
         query = self._query(call)
-        if columns > 1 and len(query.output) == 1 and _is_row(call.type):
+        wanted = len(query.output) if columns is None else len(columns)
+        if wanted > 1 and len(query.output) == 1 and _is_row(call.type):
             query = _fields_of(query, call)
-        if len(query.output) != columns:
-            raise SqlError("42804", "function return row and query-specified return row do not match")
+        if call.type.oid == oids.RECORD and not call.function.output_types and columns is not None:
+            try:
+                query = _as_defined(State(Shared(self._environment, ())), query, call.type, columns)
+            except SqlError as error:
+                if error.sqlstate == "42P13":
+                    error.context = f'SQL function "{call.function.name}" during startup'
+                raise
         once = _computed_once(query if call.function.returns_set else _first_row(query), call.arguments)
         missing = [item for item in call.arguments if not _is_known(item)] if call.function.strict else []
         if missing:
             tests = tuple(tree.NullTest(shift_levels(item, 1), False) for item in missing)
             where: tree.Expr = tests[0] if len(tests) == 1 else tree.BoolExpr("and", tests)
             once = replace(_through(once), where=where)
-        if call.function.returns_set or _one_row(query):
+        if call.function.returns_set or (_one_row(query) and not missing):
             return once
         # A function that is no set gives a row in any case.
         inner = _through(once)
@@ -378,14 +480,16 @@ class Expansion:
         )
         if len(calls) != 1 or sets or not plain or query.set_operation is not None:
             not_supported(f"function {call.function.name}, which returns a set, in this target list")
-        rows = self._rows_of(call, max(len(call.function.output_types), 1))
+        anonymous = call.type.oid == oids.RECORD and not call.function.output_types
+        rows = self._rows_of(call, None if anonymous else [call.type] * max(len(call.function.output_types), 1))
         columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in rows.output)
         relation = len(query.range_table)
         entry = tree.RangeSubquery(rows, call.function.name, columns, any(map(_has_variable, call.arguments)))
         values = [tree.Var(relation, n, column.type, 0, column.name) for n, column in enumerate(columns, 1)]
         whole: tree.Expr = values[0]
         if call.type.oid == oids.RECORD:
-            whole = tree.RowExpr(tuple(values), call.function.output_names)
+            shown = tuple(target.name for target in rows.output) if anonymous else call.function.output_names
+            whole = tree.RowExpr(tuple(values), shown)
 
         def value(expression: tree.Expr) -> tree.Expr:
             if _set_call(expression) is None:
@@ -439,9 +543,11 @@ def body_of(
     found = known.get(key)
     if found is None:
         names = [item.name for item in routine.inputs]
-        inside = environment
+        inside = replace(
+            environment, asks=False
+        )  # kept for all users; the rights that it needs are looked at each time
         if routine.statements is not None:
-            inside = replace(environment, search_path=("pg_catalog", "public"))
+            inside = replace(inside, search_path=("pg_catalog", "public"))
         try:
             nodes = parsed_body(routine)
             parameters = list(zip(names, types, strict=True))

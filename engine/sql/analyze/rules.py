@@ -6,6 +6,7 @@ the catalog that they were bound against.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from catalog.partitions import constraint_text
@@ -18,22 +19,34 @@ from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import column_rule, domain_default, has_conditions
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
-from engine.sql.analyze.routines import expanded_expression
+from engine.sql.analyze.routines import expanded_expression, inlined
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import type_name
+from engine.sql.analyze.walk import expressions_in
 
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """Bound expressions of one table. `defaults` is by attnum; columns without one get NULL."""
+    """Bound expressions of one table. `defaults` is by attnum; columns without one get NULL. `indexed`: those of its
+    indexes, where there are functions of users that they might call."""
 
     defaults: dict[int, tree.Expr]
     generated: tuple[tree.Assignment, ...]
     checks: tuple[tuple[str, tree.Expr], ...]
+    indexed: tuple[tree.Expr, ...] = ()
+
+    def checks_of_update(self, columns: Iterable[int]) -> tuple[tuple[str, tree.Expr], ...]:
+        """The checks of rows in which these columns get values: those that a domain asked of others it has asked."""
+        changed = {*columns, *(item.column for item in self.generated)}
+        return tuple((name, check) for name, check in self.checks if name or not _column(check).isdisjoint(changed))
 
     def default(self, column: Column) -> tree.Expr:
         return self.defaults.get(column.number) or tree.Const(None, column.type)
+
+
+def _column(rule: tree.Expr) -> set[int]:
+    return {item.column for item, _ in expressions_in(rule) if isinstance(item, tree.Var)}
 
 
 class _Cache:
@@ -58,20 +71,50 @@ def table_rules(table: Table, environment: Environment) -> TableRules:
     return found
 
 
-def runnable_rules(table: Table, environment: Environment) -> TableRules:
-    """The same as they can be run where no statement has them: without COLLATE."""
+def runnable_rules(table: Table, environment: Environment, defaults: bool = True, asked: bool = True) -> TableRules:
+    """The same as they can be run where no statement has them: without COLLATE, with the bodies of functions, which the
+    user of `environment` must be allowed to run (`asked`). `defaults`: these too."""
     rules, catalog = table_rules(table, environment), environment.catalog
-    if not (catalog.collating_domains or is_collated(table)):
+    collated = catalog.collating_domains or catalog.knows_ascii_only or is_collated(table)
+    if not collated and not catalog.routines:
         return rules
 
     def made(value: tree.Expr) -> tree.Expr:
-        return collate_expression(value, catalog, table)
+        value = expanded_expression(value, environment) if asked else inlined(value, catalog)
+        return collate_expression(value, catalog, table) if collated else value
 
     return TableRules(
-        {number: made(value) for number, value in rules.defaults.items()},
+        {number: made(value) for number, value in rules.defaults.items()} if defaults else {},
         tuple(replace(item, expression=made(item.expression)) for item in rules.generated),
         tuple((name, made(value)) for name, value in rules.checks),
     )
+
+
+def check_calls(table: Table, environment: Environment) -> None:
+    """42501 unless the user may run what new rows of the table run besides what a statement has of its rules: the
+    expressions of indexes, and the rules of its partitions."""
+    catalog = environment.catalog
+    if not catalog.routines:
+        return
+    for item in table_rules(table, environment).indexed:
+        expanded_expression(item, environment)
+    for oid in catalog.children.get(table.oid, ()) if table.partitioning is not None else ():
+        below = catalog.table(oid)
+        rules = table_rules(below, environment)
+        for item in (*(part.expression for part in rules.generated), *(check for _, check in rules.checks)):
+            expanded_expression(item, environment)
+        check_calls(below, environment)
+
+
+def _indexed(table: Table, environment: Environment) -> tuple[tree.Expr, ...]:
+    catalog = environment.catalog
+    texts = [
+        text
+        for index in map(catalog.index, table.indexes if catalog.routines else ())
+        for text in (*(column.expression for column in index.columns), index.predicate)
+        if text is not None
+    ]
+    return tuple(bind_text(text, environment, table, None, "index expressions") for text in texts)
 
 
 def _bind(table: Table, environment: Environment) -> TableRules:
@@ -103,7 +146,7 @@ def _bind(table: Table, environment: Environment) -> TableRules:
     bounds = constraint_text(environment.catalog, table)
     if bounds is not None:
         checks += ((tree.PARTITION_CHECK, bind_text(bounds, environment, table, TypeRef(16), "check constraints")),)
-    return TableRules(defaults, tuple(generated), checks)
+    return TableRules(defaults, tuple(generated), checks, _indexed(table, environment))
 
 
 def bind_text(text: str, environment: Environment, table: Table | None, target: TypeRef | None, kind: str) -> tree.Expr:
@@ -114,17 +157,22 @@ def bind_text(text: str, environment: Environment, table: Table | None, target: 
         environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
     )
     try:
-        found = bind_expression(parse_expression(text), inside, table, target, kind)
+        return bind_expression(parse_expression(text), inside, table, target, kind)
     finally:
         environment.make_current()
-    return expanded_expression(found, environment.catalog)
 
 
 def bind_expression(
-    node: ast.Node, environment: Environment, table: Table | None, target: TypeRef | None, kind: str
+    node: ast.Node,
+    environment: Environment,
+    table: Table | None,
+    target: TypeRef | None,
+    kind: str,
+    shared: Shared | None = None,
 ) -> tree.Expr:
-    """An expression that stands outside of any query, over the columns of `table` if there is one."""
-    state = State(Shared(environment, ()))
+    """An expression that stands outside of any query, over the columns of `table` if there is one; with the parameters
+    of `shared`."""
+    state = State(shared or Shared(environment, ()))
     if table is not None:
         columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
         entry = tree.RangeTable(table, table.name, columns)

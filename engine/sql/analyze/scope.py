@@ -11,6 +11,7 @@ from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import tree
+from engine.sql.analyze.declared import row_of
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import NamespaceItem, State, positions
 from engine.sql.analyze.typeinfo import BOOL, OID, RECORD_REF
@@ -208,7 +209,7 @@ def whole_row(item: NamespaceItem, levels: int, location: int) -> tree.Expr:
     if entry is None or isinstance(entry, tree.RangeJoin):
         elements = tuple(lifted(expr, levels, location) for expr in item.expressions)
         return tree.RowExpr(elements, tuple(item.names), RECORD_REF, location)
-    return tree.Var(item.index, 0, RECORD_REF, levels, item.alias, location)
+    return tree.Var(item.index, 0, row_of(entry), levels, item.alias, location)
 
 
 def row_columns(state: State, expr: tree.Expr) -> list[tuple[str, tree.Expr]] | None:

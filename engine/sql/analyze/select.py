@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce
 from engine.sql.analyze.aggregates import check_grouping, first_aggregate, window_clauses
@@ -142,7 +141,7 @@ def _values(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Qu
         if len(cells) == 1 and not settle_unknown:
             oid = cells[0].type.oid
         cast = [coerce.to_common(state, cell, oid, "VALUES") for cell in cells]
-        types.append(TypeRef(oid, coerce.common_typmod(cast, oid)))
+        types.append(coerce.common_type(cast, oid))
         ready.append(cast)
     names = [f"column{position}" for position in range(1, width + 1)]
     range_columns = tuple(tree.RangeColumn(name, found) for name, found in zip(names, types, strict=True))

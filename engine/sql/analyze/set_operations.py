@@ -12,6 +12,7 @@ from dataclasses import replace
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce, typeinfo
+from engine.sql.analyze.declared import common_domain
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.scope import positional_item
 from engine.sql.analyze.state import NamespaceItem, State
@@ -207,7 +208,7 @@ class _Builder:
                 )
             if recursive is not None and TypeRef(oid, typmod) != first:
                 self._recursion_mismatch(recursive, position, first, TypeRef(oid, typmod), left)
-            types.append(TypeRef(oid, typmod))
+            types.append(TypeRef(oid, typmod, common_domain((first, second))))
         node.column_types = types
         node.left = self._cast(left, types, construct)
         node.right = self._cast(right, types, construct)

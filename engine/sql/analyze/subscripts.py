@@ -8,6 +8,7 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
+from engine.sql.analyze.declared import element_within, slice_of
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import make_operator
@@ -75,7 +76,8 @@ def subscript(state: State, value: tree.Expr, steps: list[ast.Subscript], locati
             else:
                 lower.append(_index(state, step.lower))
         upper.append(_index(state, step.upper))
-    result = value.type if is_slice else TypeRef(element, value.type.typmod)
+    own = value.type
+    result = slice_of(own) if is_slice else TypeRef(element, own.typmod, element_within(own.domain))
     return tree.SubscriptingRef(value, tuple(upper), tuple(lower), is_slice, result, None, location)
 
 
@@ -107,13 +109,18 @@ def _jsonb(state: State, value: tree.Expr, steps: list[ast.Subscript], location:
 
 def _hstore(state: State, value: tree.Expr, steps: list[ast.Subscript], location: int) -> tree.Expr:
     """h['key'] is the value of a key."""
+    function = registry.function(registry.extension_functions()["fetchval"][0])
+    return tree.FuncExpr(function, (value, hstore_key(state, steps, location)), TEXT_REF, None, "call", False, location)
+
+
+def hstore_key(state: State, steps: list[ast.Subscript], location: int) -> tree.Expr:
+    """The one subscript of an hstore. Raises 0A000, 42804."""
     if len(steps) != 1 or steps[0].is_slice or steps[0].upper is None:
         fail("0A000", "hstore allows only one subscript", location)
     key = coerce.coerce(state, walk(state, steps[0].upper), TEXT_REF, "a")
     if key is None:
         fail("42804", "hstore subscript must have type text", location)
-    function = registry.function(registry.extension_functions()["fetchval"][0])
-    return tree.FuncExpr(function, (value, key), TEXT_REF, None, "call", False, location)
+    return key
 
 
 def jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple[tree.Expr, bool]:

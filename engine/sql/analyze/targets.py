@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope
 from engine.sql.analyze.dispatch import expression
@@ -113,11 +112,7 @@ def settle(state: State, targets: list[tree.Target]) -> None:
 
 def range_columns(targets: tuple[tree.Target, ...]) -> tuple[tree.RangeColumn, ...]:
     """The columns that a query's output gives to the query around it."""
-    return tuple(
-        tree.RangeColumn(target.name, TypeRef(target.expression.type.oid, target.expression.type.typmod))
-        for target in targets
-        if not target.junk
-    )
+    return tuple(tree.RangeColumn(target.name, target.expression.type) for target in targets if not target.junk)
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

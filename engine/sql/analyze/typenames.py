@@ -27,27 +27,31 @@ def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
     if isinstance(found, SqlError):
         raise SqlError(found.sqlstate, found.message, hint=found.hint, position=_position(name))
     schema = name.names[-2] if len(name.names) > 1 else None
+    environment.check_usage(schema)
     defined = environment.find_type(schema, name.names[-1]) if len(name.names) <= 2 else None
     if defined is not None:
-        return _user_type(name, defined)
+        return _user_type(name, defined, name.array_dimensions > 0)
+    over = environment.find_element_type(schema, name.names[-1]) if len(name.names) <= 2 else None
+    if over is not None:
+        return _user_type(name, over, True)
     shown = ".".join(name.names) + "[]" * name.array_dimensions
     if len(name.names) > 1 and not environment.schema_oid(name.names[-2]):
         fail("3F000", f'schema "{name.names[-2]}" does not exist', name)
-    relation = environment.find_relation(name.names[-2] if len(name.names) > 1 else None, name.names[-1])
-    if isinstance(relation, (Table, View, VirtualTable)):
+    names = (name.names[-1], name.names[-1][1:]) if name.names[-1].startswith("_") else (name.names[-1],)
+    if any(isinstance(environment.find_relation(schema, each), Table | View | VirtualTable) for each in names):
         refuse(f'composite type "{shown}"', name)
     fail("42704", f'type "{shown}" does not exist', name)
 
 
-def _user_type(name: ast.TypeName, defined: UserType | ExtensionType) -> TypeRef:
+def _user_type(name: ast.TypeName, defined: UserType | ExtensionType, is_array: bool) -> TypeRef:
     """A user's or an extension's type or the array over it. Modifiers are for built-in types only."""
     if name.modifiers:
         message = f'type modifier is not allowed for type "{type_name(defined.oid)}"'
         raise SqlError("42601", message, position=_position(name))
-    declared = defined.array_oid if name.array_dimensions else defined.oid
+    declared = defined.array_oid if is_array else defined.oid
     if not isinstance(defined, Domain):
         return TypeRef(declared)
-    oid = array_type(defined.type.oid) if name.array_dimensions else defined.type.oid
+    oid = array_type(defined.type.oid) if is_array else defined.type.oid
     return TypeRef(oid, defined.type.typmod, declared)
 
 
@@ -83,6 +87,7 @@ def _percent_type(name: ast.TypeName, environment: Environment) -> TypeRef:
     if len(name.names) < 2:
         fail("42601", f"improper %TYPE reference (too few dotted names): {'.'.join(name.names)}", name)
     schema = name.names[-3] if len(name.names) > 2 else None
+    environment.check_usage(schema)
     relation = environment.find_relation(schema, name.names[-2])
     if relation is None:
         raise undefined_table(schema, name.names[-2], name.location)
@@ -97,11 +102,8 @@ def type_from_text(text: str, environment: Environment) -> TypeRef:
     """The type that a text names, as regtype's input does: 'integer[]', 'varchar(10)'. 42704 if there is none."""
     from engine.sql.parser import parse_expression
 
-    stripped = text.strip()
-    if not stripped or not all(char.isalnum() or char in '_ ."()[],$' for char in stripped):
-        raise SqlError("42601", f'invalid type name "{text}"')
-    node = parse_expression(f"NULL::{stripped}")
-    if not isinstance(node, ast.TypeCast):
+    node = parse_expression(f"NULL::{text}") if text.strip() else None
+    if not isinstance(node, ast.TypeCast) or isinstance(node.argument, ast.TypeCast):
         raise SqlError("42601", f'invalid type name "{text}"')
     try:
         return resolve_type(node.type, environment)

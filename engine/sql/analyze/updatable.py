@@ -7,9 +7,9 @@ every new row must meet, those of inner views first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, SupportsIndex, overload
 
 from catalog.errors import SqlError
 from catalog.schema import Column, Table, View
@@ -19,7 +19,7 @@ from engine.sql.analyze.errors import fail
 from engine.sql.analyze.state import NamespaceItem
 from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.analyze.views import view_query
-from engine.sql.analyze.walk import shift_levels, transform
+from engine.sql.analyze.walk import expressions_in, shift_levels, transform
 
 _COMPUTED = "View columns that are not columns of their base relation are not updatable."
 _SAMPLED = "Views containing TABLESAMPLE"
@@ -35,7 +35,9 @@ _DOING = {
 class ViewTarget:
     """A view as the table under it. `expressions`: what its columns stand for, over the table as range entry 0;
     `unchangeable`: by column, the view that computes it and why that is in the way; `conditions`: the views' WHERE, the
-    outermost first; `inner`: the view under this one; `relations`: every relation on the way."""
+    outermost first; `inner`: the view under this one; `relations`: every relation on the way; `only`: without the
+    tables that inherit from it; `below`: the columns of what is under it that its columns are, 0 for one that is
+    computed; `referred`: all that it names; `read` and `updated`: its columns that the statement names so far."""
 
     view: View
     table: Table
@@ -45,16 +47,32 @@ class ViewTarget:
     condition: tree.Expr | None
     inner: ViewTarget | None
     relations: tuple[int, ...]
+    only: bool
+    below: tuple[int, ...]
+    referred: frozenset[int]
+    read: set[int] = field(default_factory=set)
+    updated: set[int] = field(default_factory=set)
 
     @property
     def conditions(self) -> tuple[tree.Expr, ...]:
         inner = () if self.inner is None else self.inner.conditions
         return inner if self.condition is None else (self.condition, *inner)
 
-    @property
-    def views(self) -> tuple[int, ...]:
-        """The OIDs of this view and of those under it."""
-        return (self.view.oid,) if self.inner is None else (self.view.oid, *self.inner.views)
+    def views(self, inserted: Iterable[str] = ()) -> tuple[tree.ViewUse, ...]:
+        """This view and those under it, with what the statement does to them. Whoever reads a column of a view has its
+        owner read all that the view names of what is under it."""
+        names = [self.names.index(name) + 1 for name in inserted]
+        return self._used(tuple(sorted(self.read)), tuple(names), tuple(sorted(self.updated)))
+
+    def _used(
+        self, read: tuple[int, ...], inserted: tuple[int, ...], updated: tuple[int, ...]
+    ) -> tuple[tree.ViewUse, ...]:
+        referred = tuple(sorted(self.referred)) if read else ()
+        own = tree.ViewUse(self.view.oid, read, inserted, updated, referred)
+        if self.inner is None:
+            return (own,)
+        below = [tuple(self.below[number - 1] for number in numbers) for numbers in (inserted, updated)]
+        return (own, *self.inner._used(referred, *below))
 
     def column(self, name: str, verb: str, location: int) -> Column | None:
         """The table's column that a column of the view is, under the view's name; None for an unknown name. Raises
@@ -68,6 +86,8 @@ class ViewTarget:
             raise SqlError("0A000", f'cannot {what} column "{name}" of view "{view}"', detail=why)
         found = self.expressions[self.names.index(name)]
         assert isinstance(found, tree.Var)
+        if verb != "insert into":
+            self.updated.add(self.names.index(name) + 1)
         return replace(self.table.column_by_number(found.column), name=name)
 
     def checks(self, cascaded: bool = False) -> tuple[tuple[str, tree.Expr], ...]:
@@ -84,9 +104,30 @@ class ViewTarget:
         """Its names over the table as range entry `index`."""
         expressions = [_moved(expression, {0: index}) for expression in self.expressions]
         origins = [(self.view.oid, column.number) for column in self.view.columns]
-        found = NamespaceItem(alias, index, None, list(self.names), expressions, origins)
+        found = NamespaceItem(alias, index, None, list(self.names), _Expressions(expressions, self.read), origins)
         found.view = self
         return found
+
+
+class _Expressions(list[tree.Expr]):
+    """What the columns of a view stand for. Whoever takes one reads that column."""
+
+    def __init__(self, expressions: Iterable[tree.Expr], read: set[int]) -> None:
+        super().__init__(expressions)
+        self._read = read
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> tree.Expr: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tree.Expr]: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> tree.Expr | list[tree.Expr]:
+        found = range(1, len(self) + 1)[place]
+        self._read.update((found,) if isinstance(found, int) else found)
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Iterator[tree.Expr]:
+        self._read.update(range(1, len(self) + 1))
+        return super().__iter__()
 
 
 def view_target(view: View, environment: Environment, verb: str) -> ViewTarget:
@@ -101,11 +142,11 @@ def view_target(view: View, environment: Environment, verb: str) -> ViewTarget:
         below = environment.catalog.get(entry.view or 0)
         assert isinstance(below, View)
         inner = view_target(below, environment, verb)
-        table, relations = inner.table, (*inner.relations, view.oid)
+        table, relations, only = inner.table, (*inner.relations, view.oid), inner.only
         put = {number: expression for number, expression in enumerate(inner.expressions, 1)}
     else:
         assert isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table)
-        table, relations = entry.table, (entry.table.oid, view.oid)
+        table, relations, only = entry.table, (entry.table.oid, view.oid), entry.only
         put = {}
     names = tuple(column.name for column in view.columns)
     expressions = []
@@ -117,7 +158,60 @@ def view_target(view: View, environment: Environment, verb: str) -> ViewTarget:
         if refused is not None:
             unchangeable[name] = refused
     condition = None if query.where is None else _over_table(query.where, base, put)
-    return ViewTarget(view, table, names, tuple(expressions), unchangeable, condition, inner, relations)
+    columns_below = tuple(_column_below(target.expression, base) for target in query.output)
+    referred = _referred(query, base)
+    return ViewTarget(
+        view, table, names, tuple(expressions), unchangeable, condition, inner, relations, only, columns_below, referred
+    )
+
+
+def _referred(query: tree.Query, base: int) -> frozenset[int]:
+    """The columns of what is under a view that its query names."""
+    parts = (*(target.expression for target in query.output), *(() if query.where is None else (query.where,)))
+    found = {
+        item.column
+        for part in parts
+        for item, depth in expressions_in(part)
+        if isinstance(item, tree.Var) and item.levels_up == depth and item.relation == base
+    }
+    if 0 in found:  # the whole row
+        found = set(range(1, len(query.range_table[base].columns) + 1))
+    return frozenset(found)
+
+
+def _column_below(expression: tree.Expr, base: int) -> int:
+    """The column of what is under a view that an expression is, 0 if it is computed."""
+    if isinstance(expression, tree.Var) and expression.relation == base and not expression.levels_up:
+        return expression.column
+    return 0
+
+
+INSERT, UPDATE, DELETE = 1 << 3, 1 << 2, 1 << 4  # as pg_relation_is_updatable has them
+
+
+def updatable_events(view: View, environment: Environment) -> tuple[int, dict[int, int]]:
+    """What can be done to a view (relation_is_updatable): in all, and by attnum where that column alone is meant."""
+    query, _ = view_query(view, environment)
+    if not_updatable(query, environment, changes_columns=False) is not None:
+        return 0, {}
+    base = _base(query)
+    entry = query.range_table[base]
+    below, columns_below = INSERT | UPDATE | DELETE, None
+    if isinstance(entry, tree.RangeSubquery):
+        inner = environment.catalog.get(entry.view or 0)
+        assert isinstance(inner, View)
+        below, columns_below = updatable_events(inner, environment)
+    found = {}
+    for column, target in zip(view.columns, query.output, strict=True):
+        own = max(_column_below(target.expression, base), 0)
+        if not own:
+            found[column.number] = DELETE & below
+        else:
+            found[column.number] = below if columns_below is None else columns_below.get(own, 0)
+    changed = 0
+    for events in found.values():
+        changed |= events
+    return (changed if found else DELETE) & below, found
 
 
 def _refused(view: View, expression: tree.Expr, base: int, inner: ViewTarget | None) -> tuple[str, str] | None:

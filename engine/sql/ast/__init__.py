@@ -122,6 +122,7 @@ from engine.sql.ast.queries import (
     WithClause,
 )
 from engine.sql.ast.sessions import (
+    AlterSystemStmt,
     CheckPointStmt,
     ClosePortalStmt,
     CopyStmt,

@@ -62,6 +62,7 @@ class RangeFunction(Node):
     lateral: bool = False
     ordinality: bool = False
     definitions: tuple[ColumnDefinitionItem, ...] = ()
+    inside: tuple[tuple[ColumnDefinitionItem, ...], ...] = ()  # the column definition lists within ROWS FROM
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ class SetStmt(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class AlterSystemStmt(Node):
+    setting: SetStmt
+
+
+@dataclass(frozen=True, slots=True)
 class ShowStmt(Node):
     name: str  # 'all' for SHOW ALL
 

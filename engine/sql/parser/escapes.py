@@ -8,6 +8,9 @@ from typing import Final
 _ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|''", re.DOTALL)
 _LETTERS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _RAW_BYTE: Final = 0xDC00  # as in Python's surrogateescape: a byte that is not yet known to be part of a character
+_AT_ONCE: Final = 50_000
+_LONG: Final = 4096
+_NOT_PLAIN: Final = re.compile(r"\\[0-7xuU']")
 _MAX_CODE_POINT: Final = 0x10FFFF
 
 
@@ -29,6 +32,9 @@ def resolve_backslashes(raw: str) -> str:
     """The value of E'raw'. \\ooo and \\xhh are bytes, which together must be UTF-8 (22021 otherwise)."""
     if "\\" not in raw:
         return raw.replace("''", "'")
+    if len(raw) > _LONG and (plain := _plain_value(raw)) is not None:
+        return plain
+    joined: list[str] = []
     pieces: list[str] = []
     position = high = 0
     has_bytes = False
@@ -57,11 +63,40 @@ def resolve_backslashes(raw: str) -> str:
             else:
                 pieces.append(chr(code))
         position = end
+        if len(pieces) > _AT_ONCE:  # to join many, and to let go of them, is one long step
+            joined.append("".join(pieces))
+            pieces.clear()
     if high:
         raise EscapeError("invalid Unicode surrogate pair", position, 1)
-    pieces.append(raw[position:])
-    value = "".join(pieces)
+    value = "".join((*joined, *pieces, raw[position:]))
     return _check_bytes(value) if has_bytes else value
+
+
+def _plain_value(raw: str) -> str | None:
+    """The value of a long text whose escapes are all of one character, in whole stretches; None if there are others."""
+    parts: list[str] = []
+    position, size = 0, len(raw)
+    while position < size:
+        end = position + _AT_ONCE
+        while position < end < size and raw[end - 1] in "\\'":  # not between what belongs together
+            end -= 1
+        if end <= position:
+            return None
+        stretch = raw[position:end]
+        if _NOT_PLAIN.search(stretch):
+            return None
+        parts.append("\\".join(map(_without_pairs, stretch.split("\\\\"))))
+        position = end
+    return "".join(parts)
+
+
+def _without_pairs(text: str) -> str:
+    """The same of a text in which no backslash stands for itself."""
+    if "\\" in text:
+        for letter, meant in _LETTERS.items():
+            text = text.replace("\\" + letter, meant)
+        text = text.replace("\\", "")
+    return text.replace("''", "'")
 
 
 def _code_of(what: str | None, start: int) -> int | None:

@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
     rf"""(?:[ \t\n\r\f]++|--[^\n\r]*+)*+(?:
     ([{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9$]*)                      # 1 word
   | ((?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)           # 2 number
-  | ('[^']*+(?:''[^']*+)*+'(?![ \t\f]*(?:[\n\r]|--)|'))                          # 3 string that nothing can continue
+  | ('[^']*+(?:''[^']*+){{0,50000}}+'(?![ \t\f]*(?:[\n\r]|--)|'))  # 3 string that nothing can continue
   | ([~!@\#^&|`?+\-*/%<>=]{{1,256}})                                             # 4 operator characters
   | (::|:=|\.\.|[,()\[\].;:])                                              # 5 punctuation
   | ("(?:[^"]++|"")++")                                                    # 6 quoted identifier
@@ -54,13 +54,14 @@ _BEGINS: Final = re.compile(rb"[ \t\n\r\f]*+[-+0-9]")
 _SPACES: Final = b" \t\n\r\f"
 _LARGEST: Final = (1 << 63) - 1  # what NumPy makes of larger ones, and of lesser ones than int8 has
 
-_STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+)*+'")
-_ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)
+# Of the inside of a string, as much as one step of re may take: the interpreter goes to no other thread meanwhile.
+_STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+){0,50000}+")
+_ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+){0,50000}+", re.DOTALL)
 _QUOTED_BODY: Final = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
 _CONTINUATION: Final = re.compile(r"[ \t\f]*+(?:--[^\n\r]*+)?+[\n\r](?:[ \t\n\r\f]++|--[^\n\r]*+[\n\r])*+'")
 _SPACE: Final = r"(?:[ \t\n\r\f]++|--[^\n\r]*+)*+"
 _UESCAPE: Final = re.compile(rf"{_SPACE}uescape\b{_SPACE}('(?:[^']|'')*')?", re.IGNORECASE)
-_BITS_BODY: Final = re.compile(r"[^']*'")
+_BITS_BODY: Final = re.compile(r"[^']*+")
 _JUNK: Final = re.compile(rf"[eE][+-]|[{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9$]*")
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 
@@ -203,6 +204,7 @@ class Scanner:
     def scan(self) -> list[Token]:
         sql, tokens, lists = self._sql, self._tokens, self._lists
         match_at, keywords, size = (_TOKEN if self._conforming else _ESCAPING).match, KEYWORDS, len(sql)
+        new = Token.__new__  # without a call of __init__, which takes as long as all else here
         position = 0
         while found := match_at(sql, position):
             group = found.lastindex
@@ -215,23 +217,19 @@ class Scanner:
                         return tokens
                     position = end
                     continue
-                lower = word.lower()
                 if not word.isascii() or position - start > _IDENTIFIER_BYTES:
-                    tokens.append(Token("IDENT", fold_identifier(word), start, position))
+                    key, text = "IDENT", fold_identifier(word)
                 else:
-                    tokens.append(Token(lower if lower in keywords else "IDENT", lower, start, position))
+                    text = word.lower()
+                    key = text if text in keywords else "IDENT"
             elif group == _PUNCTUATION:
-                text = found[5]
-                tokens.append(Token(text, text, position - len(text), position))
-                begins = lists and text == "(" and tokens[-2:-1] and tokens[-2].key == "in"
-                if begins and (integers := _integers(sql, position)) is not None:
-                    tokens.append(integers)
-                    position = integers.end
+                key = text = found[5]
+                start = position - len(text)
             elif group == _STRING:
                 string = found[3]
-                tokens.append(Token("SCONST", string[1:-1].replace("''", "'"), position - len(string), position))
+                key, text, start = "SCONST", string[1:-1].replace("''", "'"), position - len(string)
             elif group == _OPERATOR and (text := found[4]) in _KNOWN_OPERATORS:
-                tokens.append(Token(_KNOWN_OPERATORS[text], text, position - len(text), position))
+                key, start = _KNOWN_OPERATORS[text], position - len(text)
             else:
                 start = found.start(group)  # type: ignore[arg-type]
                 if group == _PARAMETER:
@@ -241,6 +239,18 @@ class Scanner:
                 except _LexicalError as error:
                     tokens.append(ErrorToken(sql, start, error))
                     return tokens
+                continue
+            token = new(Token)
+            token.key = key
+            token.text = text  # type: ignore[misc]  # a slot of sqlglot's Token
+            token.start = start  # type: ignore[misc]
+            token.end = position  # type: ignore[misc]
+            tokens.append(token)
+            if lists and key == "(" and tokens[-2:-1] and tokens[-2].key == "in":
+                integers = _integers(sql, position)
+                if integers is not None:
+                    tokens.append(integers)
+                    position = integers.end
         tokens.append(Token("", "", size, size))
         return tokens
 
@@ -304,14 +314,20 @@ class Scanner:
         """The raw inside of a string that starts at `position` and of its continuations on later lines, each with
         where it lies; and where the last one ends."""
         pieces: list[tuple[int, str]] = []
-        while found := body.match(self._sql, position):
-            pieces.append((position, found[0][:-1]))
-            position = found.end()
+        while self._sql[(end := self._end(body, position)) : end + 1] == "'":
+            pieces.append((position, self._sql[position:end]))
+            position = end + 1
             more = _CONTINUATION.match(self._sql, position)
             if more is None:
                 return pieces, position
             position = more.end()
         raise _LexicalError(complaint)
+
+    def _end(self, body: re.Pattern[str], position: int) -> int:
+        """Where no more of a string's inside follows."""
+        while (found := body.match(self._sql, position)) and found.end() > position:
+            position = found.end()
+        return position
 
     def _continued(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[str, int]:
         pieces, end = self._pieces(body, position, complaint)

@@ -656,13 +656,16 @@ class Queries(Relations, Expressions):
     def _function_source(self, *, lateral: bool) -> ast.Node:
         start = self._curr.start
         functions: list[ast.Node] = []
-        definitions: tuple[ast.ColumnDefinitionItem, ...] = ()
+        inside: list[tuple[ast.ColumnDefinitionItem, ...]] = []
         if self._curr.key == "rows" and self.peek() == "from":
             self.expect("rows", "from", "(")
             while True:
                 functions.append(self._windowless_function())
+                own: tuple[ast.ColumnDefinitionItem, ...] = ()
                 if self.accept("as"):
-                    self.refuse("a column definition list inside ROWS FROM", self._curr.start)
+                    self.expect("(")
+                    own = self._column_definitions()
+                inside.append(own)
                 if not self.accept(","):
                     break
             self.expect(")")
@@ -670,7 +673,8 @@ class Queries(Relations, Expressions):
             functions.append(self._windowless_function())
         ordinality = self.accept_words("with", "ordinality")
         alias, definitions = self._function_alias()
-        return ast.RangeFunction(tuple(functions), alias, lateral, ordinality, definitions, location=start)
+        lists = tuple(inside) if any(inside) else ()
+        return ast.RangeFunction(tuple(functions), alias, lateral, ordinality, definitions, lists, location=start)
 
     def _windowless_function(self) -> ast.Node:
         token = self._curr

@@ -219,6 +219,9 @@ class Roles(Objects):
             if foreign != "server":
                 self.expect("data", "wrapper")
             return foreign, tuple((name,) for name in self.names())
-        if key in ("large", "parameter") and following not in names_end:
+        if key == "parameter" and following not in names_end:
+            self.advance()
+            return key, self.any_names()
+        if key == "large" and following not in names_end:
             self.refuse(f"GRANT ON {key.upper()}", self._curr.start)
         return "table", self.any_names()

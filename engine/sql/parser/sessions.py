@@ -178,6 +178,19 @@ class Sessions(Changes):
             return ast.SetStmt(name, ("default",), local, location=start)
         return ast.SetStmt(name, tuple(values), local, location=start)
 
+    def alter_system(self, start: int) -> ast.Node:
+        self.expect("system")
+        location = self._curr.start
+        if self.expect_one_of("set", "reset") == "set":
+            if self.peek() == "from":
+                self.advance()
+                self.fail()
+            changed = self._set_variable(location, local=False)
+        else:
+            name = "all" if self.accept("all") else self.setting_name()
+            changed = ast.SetStmt(name, reset=True, location=location)
+        return ast.AlterSystemStmt(changed, location=start)
+
     def setting_name(self) -> str:
         """var_name: ColId with dots, folded (names of settings are not case-sensitive)."""
         parts = [self.column_name()]

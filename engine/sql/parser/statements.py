@@ -48,7 +48,7 @@ _REPLACEABLE: Final = (
     ("trusted", "language"),
     ("trusted", "procedural", "language"),
 )
-_ONLY_ALTERED: Final = (("large", "object"), ("system",))
+_ONLY_ALTERED: Final = (("large", "object"),)
 
 
 class Statements(ChangeStreams):
@@ -173,6 +173,8 @@ class Statements(ChangeStreams):
             return self.alter_function(start, self.advance().key)
         if self.accept_change_stream():
             return self.alter_change_stream(start)
+        if key == "system":
+            return self.alter_system(start)
         return self._refused("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
 
     def drop(self) -> ast.Node:

@@ -40,3 +40,8 @@ def test_what_nests_deeper_than_duckdb_goes() -> None:
     error = raised("NOT " * 2000 + "true")
     assert (error.sqlstate, error.message) == ("54001", "stack depth limit exceeded")
     assert error.hint == "Simplify the statement: it nests too deeply."
+
+
+def test_a_udf_that_nests_too_deeply() -> None:
+    message = "Invalid Input Error: Python exception occurred while executing the UDF: RecursionError: too deep"
+    assert translate(message).sqlstate == "54001"

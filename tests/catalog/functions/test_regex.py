@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import tracemalloc
 from typing import Any
 
 import psycopg
@@ -44,6 +46,31 @@ def test_matching(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, calls)
 
 
+@pytest.mark.parametrize("literal", (False, True))
+@pytest.mark.parametrize(
+    "part, count",
+    [(part, count) for part in ("a", ".", "a|") for count in (20_000, 100_000, 400_000)] + [("(a)", 10_000)],
+)
+def test_too_complex(postgres: psycopg.Connection[Any], part: str, count: int, literal: bool) -> None:
+    """What PostgreSQL takes is taken, however long it is, and what is far too long for it is refused."""
+    check(postgres, [Call("~", ("text", "text"), ("abc", "***=" * literal + part * count))])
+
+
+@pytest.mark.parametrize("pattern", ("a" * 10_000, r"\w" * 10, "a|" * 4000))
+def test_few_long_patterns_are_remembered(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex_engine, "REMEMBERED", 100_000)
+    tracemalloc.start()
+    try:
+        sizes = []
+        for number in range(8):
+            regex.matches("b", f"{number}{pattern}")
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert max(sizes[4:]) - sizes[3] < (sizes[3] - sizes[0])
+
+
 def test_matching_in_linear_time(postgres: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """RE2, which is asked about long texts, finds the same."""
     monkeypatch.setattr(regex_engine, "MANY", -1)
@@ -51,7 +78,7 @@ def test_matching_in_linear_time(postgres: psycopg.Connection[Any], monkeypatch:
     test_matching(postgres)
     test_groups(postgres)
     asked = [regex_engine.regex(pattern, Options()) for pattern in PATTERNS if not pattern.startswith("***")]
-    assert sum(expression._linear is not None for expression in asked) > len(asked) // 2
+    assert sum(expression.linear() is not None for expression in asked) > len(asked) // 2
 
 
 def test_what_backtracking_would_take_for_ever() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import time
+import unicodedata
 from typing import Any
 
 import psycopg
 
+from catalog.functions.various import is_normalized, normalize
 from tests.catalog.functions.expressions import Comparison, check
 
 ADDRESSES = ("10.0.0.1", "10.0.0.1/8", "192.168.1.0/24", "0.0.0.0/0", "255.255.255.255", "::1", "2001:db8::/32",
@@ -70,3 +73,23 @@ def test_sleep_runs_where_it_holds_nobody_up(postgres: psycopg.Connection[Any]) 
     assert 0.1 < time.monotonic() - start < 5
     assert comparison.columnar("pg_sleep({a})", [""])[0].startswith("error 0A000")
     comparison.close()
+
+
+def test_long_runs_of_marks() -> None:
+    """Those that are put into order beforehand become what unicodedata makes of them."""
+    chance = random.Random(1)
+    parts = "aé\u0301\u0316\u0344\u0f73\u0f75\u3099か\uac00\u1161\u11a8\ufe71"
+    texts = ["a" + "\u0301\u0316" * 400, "\u0344" * 700 + "a", "\u0316" * 200 + "\u0301" * 200]
+    texts += ["".join(chance.choice(parts) * chance.choice((1, 1, 300)) for _ in range(200)) for _ in range(5)]
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        for text in texts:
+            expected = unicodedata.normalize(form, text)  # type: ignore[arg-type]
+            assert normalize(text, form) == expected
+            assert is_normalized(text, form) == (text == expected)
+            assert is_normalized(expected, form)
+
+
+def test_many_marks_take_no_quadratic_time() -> None:
+    began = time.thread_time()
+    normalize("a" + "\u0301\u0316" * 100_000)  # 20 s where they are put into order one by one
+    assert time.thread_time() - began < 2

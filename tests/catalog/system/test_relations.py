@@ -9,10 +9,10 @@ import pytest
 
 from catalog import system, types
 from catalog.functions.system import canonical_name, size_pretty
+from catalog.privileges import acts_as
 from catalog.schema import Catalog, Role
 from catalog.system.content import Surroundings, complete, parts, row_count
 from catalog.system.relations import internal_tables, system_relations, view_text
-from catalog.system.shared import acts_as
 
 
 def test_every_relation_has_an_oid_and_a_name_of_its_own() -> None:

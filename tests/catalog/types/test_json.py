@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
+from collections.abc import Callable
+
 import psycopg
 import pytest
 
+from catalog.errors import SqlError
+from catalog.memory import at_most
+from catalog.processes import Errand
 from catalog.types import lookup, oids
+from catalog.types.json import canonical, parse_jsonb
+from catalog.types.json_beside import read_beside
+from catalog.types.json_text import check_json
 from tests.catalog.types.oracle_codec import assert_same
 
 VALID = r"""{}¦[]¦null¦true¦false¦0¦-0¦1¦-1.50¦1e2¦1E-3¦1.5e+3¦"a"¦""¦{"a":1}¦{"a": 1, "a": 2}
@@ -45,6 +56,68 @@ def literals(text: str) -> list[str]:
 @pytest.mark.parametrize("name", ["json", "jsonb"])
 def test_valid_and_invalid_texts(postgres: psycopg.Connection, name: str) -> None:
     assert_same(postgres, getattr(oids, name.upper()), name, literals(VALID) + literals(INVALID) + CONTROL)
+
+
+@pytest.mark.parametrize("kind", ["check", "jsonb"])
+@pytest.mark.parametrize(
+    "text", ['{"b": [1.50, "ä\\n"], "a": null}', "[1,\n2,\n3 4]", '"\\u0000"', "[" * 100_000, "[1e131072]"]
+)
+def test_a_process_beside_reads_as_this_one(kind: str, text: str) -> None:
+    def outcome(read: Callable[[], object]) -> object:
+        try:
+            return read()
+        except SqlError as error:
+            return error.sqlstate, error.message, error.detail, error.context
+
+    here = outcome(lambda: parse_jsonb(text) if kind == "jsonb" else check_json(text) or "")
+    assert outcome(lambda: read_beside(text, kind)) == here
+
+
+@pytest.mark.parametrize(
+    "text", [*filter(None, literals(VALID)), '[{"b": [1, {"c": 1}], "a": 2, "b": 1.0}, ["x", 1e3]]']
+)
+def test_what_is_shown_as_it_is_read_is_the_same(text: str) -> None:
+    assert canonical(text) == parse_jsonb(text)
+
+
+def test_reading_beside_has_the_memory_of_its_statement() -> None:
+    text = "[" + ",".join(f'"{number}"' for number in range(4_000_000)) + "]"
+    with at_most(2 << 30):
+        assert read_beside(text, "check") == ""
+    for kind in ("check", "jsonb"):
+        with at_most(64 << 20), pytest.raises(SqlError) as caught:
+            read_beside(text, kind)
+        assert caught.value.sqlstate == "53200" and "query_memory_limit" in str(caught.value.hint)
+
+
+def test_objects_take_little_more_than_their_text() -> None:
+    text = "[" + '{"a": 1, "b": "xyz"},' * 1_000_000 + "1]"  # 21 MB, of which Python would make 600
+    with at_most(192 << 20):
+        assert read_beside(text, "check") == ""
+        assert len(read_beside(text, "jsonb")) == 22_000_003
+
+
+def test_reading_beside_ends_with_its_errand() -> None:
+    errand, states = Errand(), []
+    text = "[" + "[1, 2], " * 5_000_000 + "1]"
+
+    def read() -> None:
+        try:
+            errand.run(lambda: read_beside(text, "jsonb"))
+        except SqlError as error:
+            states.append(error.sqlstate)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    while not (processes := set(errand._processes)):
+        time.sleep(0.01)
+    began = time.monotonic()
+    errand.end()
+    thread.join(60)
+    assert states == ["53200"] and [process.returncode for process in processes] == [-signal.SIGKILL]
+    assert time.monotonic() - began < 20  # at once, on a machine that does nothing else
+    read()
+    assert states[1:] == ["57014"]
 
 
 def test_order_of_jsonb(postgres: psycopg.Connection) -> None:

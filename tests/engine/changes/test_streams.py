@@ -243,7 +243,7 @@ def test_bulk_loads_and_large_dml_are_there_row_by_row(db: Connection) -> None:
         copy.write("".join(f"{number}\t{number % 10}\tw{number}\n" for number in range(20000)))
     run(
         db, "UPDATE t SET v = v + 1 WHERE id >= 5000", "DELETE FROM t WHERE id < 9000",
-        "INSERT INTO t SELECT g, 0, NULL FROM generate_series(30000, 42000) g", "UPDATE t SET id = id + 1",
+        "INSERT INTO t SELECT g, 0, NULL FROM generate_series(30000, 42000) g", "UPDATE t SET id = id + 100000",
     )  # fmt: skip
     replay.read_all(db)
     replay.compare(db, "cs.t", "id")

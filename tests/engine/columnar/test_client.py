@@ -21,7 +21,7 @@ from catalog.errors import SqlError
 from catalog.schema import Column, Layout, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
-from engine.columnar import client
+from engine.columnar import client, hearing
 from engine.columnar.client import ALONE_PATIENCE, WorkerClient
 from engine.columnar.feed import FedTable
 from engine.columnar.frames import Buffer, Header
@@ -289,7 +289,7 @@ async def test_a_killed_worker_comes_back_with_everything(database: Database) ->
 async def test_a_worker_that_does_not_hear_that_a_query_is_cancelled_is_replaced(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr(hearing, "CANCEL_SECONDS", 0.2)
     wanted = query("SELECT 1 AS a", [(23, "INTEGER")])
     for stopped in (False, True):
         stream = await database.client.batches(query(ENDLESS, [(20, "BIGINT")]), (), database.store.current)
@@ -315,7 +315,10 @@ async def as_soon_as_it_fits(database: Database, wanted: ColumnarQuery) -> list[
                     raise
 
 
-async def test_where_no_more_queries_fit_they_are_refused_and_the_others_go_on(tmp_path: Path) -> None:
+async def test_where_no_more_queries_fit_they_are_refused_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "OPENING_PATIENCE", 2.0)
     store = open_store(tmp_path)
     small = WorkerClient(store, spill_directory=str(tmp_path / "columnar"), memory_limit=32 << 20, threads=1)
     database = Database(store, small)

@@ -36,7 +36,7 @@ def allocates(size):
     except MemoryError:
         return False
 print(alone, reachable(), is_open({extra}), is_open({keep}),
-      allocates(100 << 20), allocates(4 << 30), resource.getrlimit(resource.RLIMIT_CORE)[1])
+      allocates(100 << 20), allocates(12 << 30), resource.getrlimit(resource.RLIMIT_CORE)[1])
 """
 
 

@@ -12,7 +12,7 @@ from catalog.functions.duckdb_errors import translate
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.columnar.interface import UdfSignature, settings_text
-from engine.columnar.worker import udf
+from engine.columnar.worker import calls, udf
 
 INT8, TEXT, DATE = TypeRef(oids.INT8), TypeRef(oids.TEXT), TypeRef(oids.DATE)
 
@@ -30,6 +30,8 @@ IMPLEMENTATIONS = {
             lambda state: state[1][state[0]] if len(state[1]) > state[0] else None,
         )
     ),
+    "long": Implementation(python=lambda count: "x" * count),
+    "parts": Implementation(python=lambda count: ["x" * 1000] * 10 + ["y" * 5000] * count),
     "typed": Implementation(python_for_types=lambda arguments, result: lambda value: f"{arguments[0].oid}:{value}"),
 }
 
@@ -134,3 +136,28 @@ def test_an_error_keeps_its_sqlstate(connection: Any) -> None:
 def test_what_has_no_python_side_is_refused(connection: Any) -> None:
     with pytest.raises(Exception, match="0A000"):
         udf.register(connection, signature("function", "unheard_of", [(TEXT, "VARCHAR")], (TEXT, "VARCHAR")))
+
+
+@pytest.mark.parametrize("limit", (150_000, 1_000_000))
+@pytest.mark.parametrize(
+    ("kind", "source", "form", "argument"),
+    [
+        ("function", "long", "VARCHAR", "10000"),
+        ("set", "parts", "VARCHAR[]", "2"),
+        ("function", "long", "VARCHAR", "x"),
+    ],
+)
+def test_what_rows_make_together_has_the_limit_of_the_query(
+    connection: Any, kind: str, source: str, form: str, argument: str, limit: int
+) -> None:
+    """A limit that the values of one row would keep to."""
+    udf.register(connection, signature(kind, source, [(INT8, "BIGINT")], (TEXT, form)))
+    sql = f"SELECT count(f(CAST({argument} AS BIGINT) + x - x)) FROM range(20) AS t (x)"
+    with calls.of_query(1, limit):
+        if limit == 1_000_000 or argument == "x":
+            assert connection.sql(sql).fetchall() == [(20,)]
+            return
+        with pytest.raises(duckdb.Error) as caught:
+            connection.sql(sql).fetchall()
+    error = translate(str(caught.value))
+    assert error.sqlstate == "53200" and "query_memory_limit" in str(error.detail)

@@ -17,12 +17,14 @@ from psycopg.pq import ExecStatus
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.schema import (
+    BOOTSTRAP_ROLE_OID,
     Catalog,
     Column,
     Constraint,
     Index,
     IndexColumn,
     Layout,
+    Role,
     Schema,
     SchemaObject,
     Table,
@@ -36,7 +38,7 @@ from engine.execute.context import ExecContext, RowPathFull
 from engine.execute.planner import plan_row
 from engine.sql.analyze import Environment, analyze
 from engine.sql.parser import parse
-from engine.txn.interface import READ_COMMITTED
+from engine.txn.interface import NO_KEY_UPDATE, READ_COMMITTED, UPDATE
 
 
 class LoneTransaction:
@@ -67,9 +69,27 @@ class LoneTransaction:
         self.locks.append((key, strength))
         return True
 
-    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+    def get_locked(
+        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+    ) -> bytes | None:
         self.locks.append((key, strength))
         return self.rows.get(key)
+
+    def get_to_change(self, key: bytes) -> bytes | None:
+        return self.get_locked(key, NO_KEY_UPDATE)
+
+    def strengthen(self, key: bytes) -> None:
+        self.lock(key, UPDATE)
+
+    def take_key(self, key: bytes, to_have: bool = True) -> bytes | None:
+        self.lock(key, UPDATE)
+        return self.rows.get(key)
+
+    def wait_for_writer(self, key: bytes) -> None:
+        """Nobody else is there."""
+
+    def has_written(self, key: bytes) -> bool:
+        return False
 
     def put(self, key: bytes, value: bytes) -> None:
         self.rows[key] = value
@@ -237,7 +257,8 @@ def read_catalog(connection: psycopg.Connection[Any]) -> Catalog:
         return connection.execute(sql, values).fetchall()  # type: ignore[arg-type]
 
     schema = query("select 'mirror'::regnamespace::oid::int")[0][0]
-    objects: dict[int, SchemaObject | None] = {schema: Schema(schema, 5, "mirror")}
+    owner = Role(BOOTSTRAP_ROLE_OID, "postgres", superuser=True)
+    objects: dict[int, SchemaObject | None] = {owner.oid: owner, schema: Schema(schema, 5, "mirror")}
     for oid, name in query("select oid::int, relname from pg_class where relkind = 'S' and relnamespace = %s", schema):
         objects[oid] = Seq(oid, schema, name, oid)
     for oid, name in query("select oid::int, relname from pg_class where relkind = 'r' and relnamespace = %s", schema):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cProfile
 import gc
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -204,7 +204,9 @@ class Overtaken(LoneTransaction):
         super().__init__(rows)
         self.newer = newer
 
-    def get_locked(self, key: bytes, strength: int, wait: str = "block") -> bytes | None:
+    def get_locked(
+        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+    ) -> bytes | None:
         if wait == "nowait" and key in self.newer:
             raise SqlError("55P03", "could not obtain lock on row in relation")
         if wait == "skip locked" and key in self.newer:

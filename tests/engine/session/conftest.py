@@ -34,7 +34,7 @@ class Pair:
             assert ours == theirs, sql
 
 
-def outcome(connection: Connection, sql: str) -> object:
+def outcome(connection: Connection, sql: str) -> tuple[object, ...]:
     try:
         cursor = connection.execute(sql.encode())
     except psycopg.Error as error:

@@ -263,7 +263,8 @@ def test_system_catalogs(pair: Pair) -> None:
         "select inhrelid::regclass::text, inhparent::regclass::text, inhseqno, inhdetachpending from pg_inherits "
         f"join pg_class c on c.oid = inhrelid join pg_namespace n on n.oid = relnamespace where {mine}",
         "select partrelid::regclass::text, partstrat, partnatts, partdefid::regclass::text, partattrs::text "
-        "from pg_partitioned_table",
+        f"from pg_partitioned_table join pg_class c on c.oid = partrelid join pg_namespace n on n.oid = relnamespace "
+        f"where {mine}",
         "select attrelid::regclass::text, attname, attislocal, attinhcount from pg_attribute where attnum > 0 and "
         "attrelid in ('p1a'::regclass, 'j'::regclass)",
         "select conrelid::regclass::text, conname, conislocal, coninhcount, connoinherit from pg_constraint where "

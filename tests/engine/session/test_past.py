@@ -221,15 +221,19 @@ def test_what_is_no_moment_is_told_in_a_line(connection: psycopg.Connection) -> 
 
 
 @pytest.mark.usefixtures("table")
-def test_the_past_is_for_who_might_read_it_then(server: ShoalServer, connection: psycopg.Connection) -> None:
+def test_the_past_is_for_who_might_read_it_then_and_may_today(
+    server: ShoalServer, connection: psycopg.Connection
+) -> None:
     connection.execute("CREATE ROLE reader LOGIN")
     early = lsn(connection)
     connection.execute("GRANT SELECT ON t TO reader")
     granted = lsn(connection)
-    connection.execute("REVOKE SELECT ON t FROM reader")
+    connection.execute("CREATE TABLE since ()")
     with psycopg.connect(server.dsn.replace("user=postgres", "user=reader"), autocommit=True) as reader:
         assert reader.execute(f"SELECT id FROM t AS OF LSN {granted} WHERE id = 1").fetchall() == [(1,)]
-        for at in (early, lsn(connection)):
+        connection.execute("REVOKE SELECT ON t FROM reader")
+        connection.execute("DROP TABLE since")
+        for at in (early, granted, lsn(connection)):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 reader.execute(f"SELECT id FROM t AS OF LSN {at} WHERE id = 1")
         with pytest.raises(psycopg.errors.UndefinedObject, match="did not exist at"):

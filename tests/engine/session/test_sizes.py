@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.session.conftest import Pair
 
 
@@ -84,3 +86,35 @@ def test_whose_size_one_may_see(pair: Pair) -> None:
         pair.same("select pg_database_size('unseen')", "select pg_database_size(current_database()) > 0")
     finally:
         pair.run("reset role", "drop database unseen", "drop role sizeless")
+
+
+KEYS = {
+    "a key": "create table counted (id int primary key, v text)",
+    "two columns": "create table counted (id int, v text, primary key (v, id))",
+    "no key": "create table counted (id int, v text)",
+    "unique beside": "create table counted (id int primary key, v text unique)",
+    "a late key": "create table counted (id int primary key deferrable, v text)",
+    "a key and indexes": "create table counted (id int primary key, v text); create index on counted (v); "
+    "create index on counted (id)",
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_lies_there_once_counts_once(both_paths: Pair, name: str) -> None:
+    """The sum over all relations is the database, without the schema that all databases share."""
+    both_paths.run(*KEYS[name].split("; "))
+    both_paths.run("insert into counted select g, repeat('x', 100) || g from generate_series(1, 5000) g", "checkpoint")
+    own = "select coalesce(sum(pg_relation_size(oid)), 0) from pg_class where oid >= 16384 and relkind in ('r', 'i')"
+    total = "select coalesce(sum(pg_total_relation_size(oid)), 0) from pg_class where oid >= 16384 and relkind = 'r'"
+    database = "select pg_database_size(current_database())"
+    assert _one(both_paths, own) == _one(both_paths, total) > 500_000
+    before, sizes = _one(both_paths, database), _one(both_paths, own)
+    both_paths.run("drop table counted", "checkpoint")
+    gone, counted = before - _one(both_paths, database), sizes - _one(both_paths, own)
+    assert abs(gone - counted) < 100_000  # pages that neighbours share
+
+
+def test_a_primary_key_takes_nothing_beside_its_rows(pair: Pair) -> None:
+    pair.run("create table keyed (id int primary key, v text)", "insert into keyed values (1, 'x')")
+    assert _one(pair, "select pg_relation_size('keyed_pkey') + pg_indexes_size('keyed')") == 0
+    assert _one(pair, "select pg_relation_size('keyed')") == _one(pair, "select pg_total_relation_size('keyed')") > 0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.sql.lift import lift
+from engine.sql.normalize import described
+from engine.sql.parser import parse
 from engine.sql.parser.lexer import Scanner
 
 
@@ -122,3 +126,29 @@ def test_kinds_tell_statements_apart_that_share_a_template() -> None:
     assert second is not None
     assert first[0] == second[0]
     assert first[0] + first[2] != second[0] + second[2]
+
+
+FRAGMENTS = ("a", " ", "(", ";", "$", "::a ", "interval ", "as of ", "order by ", "conflict ", "on ", "'", '"', "1",
+             ".", "-", "é", "''", "1::a", "a(", "[ ", "distinct on ")  # fmt: skip
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS)
+def test_no_text_takes_long(fragment: str) -> None:
+    """Nothing that repeats takes time that grows with the square of the text: 8 kB are a step of some milliseconds."""
+    for begin, end in (("SELECT ", "+ 'x'"), ("SELECT 'y' ", "! 1"), ("SELECT 1::a", "z 'x'")):
+        sql = (begin + fragment * (8000 // len(fragment.encode())) + end).encode()
+        began = time.thread_time()
+        lift(sql)
+        assert time.thread_time() - began < 0.15
+
+
+def test_no_space_takes_long_to_be_left_out() -> None:
+    for sql in (
+        "SELECT" + " " * 200_000 + "1",
+        "SELECT 1" + " \n" * 100_000 + "AS a",
+        "SELECT 1" + "\t" * 200_000 + "+ 2",
+    ):
+        (statement,) = parse(sql)
+        began = time.thread_time()
+        described(statement, (), True)
+        assert time.thread_time() - began < 1

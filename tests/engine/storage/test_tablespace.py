@@ -294,13 +294,16 @@ def test_deleting_what_was_dropped_makes_way_and_goes_on_later(tmp_path: Path, m
 
 def test_the_flusher_ends_without_deleting_what_was_dropped(tmp_path: Path) -> None:
     class Deleting(Checkpoint):
-        def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> None:
+        def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> bool:
             while not stop():
                 begun.set()
+            return True
 
     begun = threading.Event()
     checkpoint = Deleting(str(tmp_path / "rows"))
-    flusher = Flusher(checkpoint, lambda work: None, lambda layer: None, lambda error: None)
+    flusher = Flusher(
+        checkpoint, lambda work: None, lambda layer: None, lambda: None, lambda error: None, lambda error: None
+    )
     assert begun.wait(20)
     flusher.stop()
     checkpoint.close()

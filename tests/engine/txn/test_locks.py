@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,10 @@ class Owner:
         self.waiting: Ticket | None = None
         self.row_locks: dict[Hashable, int] = {}
         self.table_locks: dict[Hashable, int] = {}
+        self.written: set[bytes] = set()
+
+    def has_written(self, key: bytes) -> bool:
+        return key in self.written
 
     def row(self, space: LockSpace, name: bytes, mode: int) -> Ticket | None:
         return space.acquire(self, self.row_locks, name, mode)
@@ -101,16 +106,48 @@ def test_waiters_are_served_in_the_order_of_their_arrival(rows: LockSpace, owner
     assert order == [2, 3, 4, 5]
 
 
-def test_a_sharer_does_not_overtake_a_waiting_writer(rows: LockSpace, owners: list[Owner]) -> None:
+def test_a_sharer_of_a_row_overtakes_a_waiting_writer(rows: LockSpace, owners: list[Owner]) -> None:
+    """As in PostgreSQL: only who has to wait stands in line."""
     reader, writer, late = owners[:3]
     reader.row(rows, b"k", SHARE)
     assert writer.row(rows, b"k", UPDATE) is not None
-    assert late.row(rows, b"k", SHARE) is not None
+    assert late.row(rows, b"k", SHARE) is None
     reader.done(rows)
+    assert writer.row_locks == {}
+    late.done(rows)
     assert writer.row_locks == {b"k": UPDATE}
-    assert late.row_locks == {}
+
+
+def test_a_sharer_of_a_table_does_not_overtake_a_waiting_writer(owners: list[Owner]) -> None:
+    tables = TableLocks()
+    reader, writer, late = owners[:3]
+    reader.table(tables, 1, ACCESS_SHARE)
+    assert writer.table(tables, 1, ACCESS_EXCLUSIVE) is not None
+    assert late.table(tables, 1, ACCESS_SHARE) is not None
+
+
+def test_who_looks_on_waits_for_who_has_written_and_gets_no_lock(rows: LockSpace, owners: list[Owner]) -> None:
+    writer, looker, next_one = owners[:3]
+    writer.row(rows, b"k", NO_KEY_UPDATE)
+    assert rows.wait_for_writer(looker, b"k") is None
+    writer.written.add(b"k")
+    assert next_one.row(rows, b"k", UPDATE) is not None
+    ticket = rows.wait_for_writer(looker, b"k")
+    assert ticket is not None and not ticket.done
+    assert rows.blockers(ticket) == [writer.process_id]
     writer.done(rows)
-    assert late.row_locks == {b"k": SHARE}
+    assert ticket.done and looker.row_locks == {}
+    assert next_one.row_locks == {b"k": UPDATE}
+
+
+def test_two_who_look_on_at_each_other_are_a_deadlock(rows: LockSpace, owners: list[Owner]) -> None:
+    for owner, key in zip(owners, (b"a", b"b"), strict=False):
+        owner.row(rows, key, UPDATE)
+        owner.written.add(key)
+    assert rows.wait_for_writer(owners[0], b"b") is not None
+    with pytest.raises(SqlError) as caught:
+        rows.wait_for_writer(owners[1], b"a")
+    assert caught.value.sqlstate == "40P01"
 
 
 def test_sharers_are_granted_together(rows: LockSpace, owners: list[Owner]) -> None:
@@ -194,10 +231,62 @@ def test_an_owner_that_waits_cannot_ask_again(rows: LockSpace, owners: list[Owne
         owners[1].row(rows, b"k", UPDATE)
 
 
-def test_bulk_writers_see_which_of_many_names_others_hold(rows: LockSpace, owners: list[Owner]) -> None:
-    owners[0].row(rows, b"k", UPDATE)
-    assert rows.any_held({b"x", b"k"}, owners[1]) == b"k"
-    assert rows.any_held({b"x", b"k"}, owners[0]) is None
+def test_bulk_writers_see_which_names_others_hold(rows: LockSpace, owners: list[Owner]) -> None:
+    owners[0].row(rows, b"0001k", UPDATE)
+    owners[1].row(rows, b"0001k", UPDATE)  # waits
+    owners[2].row(rows, b"0002k", UPDATE)
+    owners[1].waiting = None
+    owners[1].row(rows, b"0001m", KEY_SHARE)
+    assert sorted(rows.held_by_others(b"0001", owners[1])) == [b"0001k"]
+    assert sorted(rows.held_by_others(b"0001", owners[3])) == [b"0001k", b"0001m"]
+
+
+class Loader(Owner):
+    """A transaction with a bulk run."""
+
+    def __init__(self, process_id: int, *keys: bytes) -> None:
+        super().__init__(process_id)
+        self.runs: list[Any] = []
+        self.keys = set(keys)
+
+    def has_in_runs(self, key: bytes) -> bool:
+        return key in self.keys
+
+
+def test_keys_of_a_claim_are_locked_and_others_are_not(rows: LockSpace, owners: list[Owner]) -> None:
+    loader = Loader(9, b"0001a", b"0001b", b"0002a")
+    rows.claim(loader, b"0001")
+    assert owners[0].row(rows, b"0001c", UPDATE) is None
+    assert owners[0].row(rows, b"0002a", UPDATE) is None  # a storage id without claims
+    assert loader.row(rows, b"0001a", UPDATE) is None
+    waiting = owners[1].row(rows, b"0001a", UPDATE)
+    assert waiting is not None and rows.blockers(waiting) == [9]
+    assert rows.would_block(owners[2], b"0001b", KEY_SHARE)
+    assert not rows.all_free([b"0001x"])  # may be in a claim: nobody takes it without a look
+    rows.unclaim(loader, [b"0001"])
+    loader.done(rows)
+    assert waiting.done and owners[1].row_locks == {b"0001a": UPDATE}
+    assert owners[2].row(rows, b"0001b", UPDATE) is None
+
+
+def test_waits_for_claims_that_would_never_end_are_deadlocks(rows: LockSpace, owners: list[Owner]) -> None:
+    loader = Loader(9, b"0001a")
+    rows.claim(loader, b"0001")
+    owners[0].row(rows, b"0001z", UPDATE)
+    assert owners[0].row(rows, b"0001a", UPDATE) is not None
+    with pytest.raises(SqlError) as found:
+        loader.row(rows, b"0001z", UPDATE)
+    assert found.value.sqlstate == "40P01"
+
+
+def test_two_claims_under_one_storage_id(rows: LockSpace, owners: list[Owner]) -> None:
+    one, other = Loader(8, b"0001a"), Loader(9, b"0001b")
+    for loader in (one, other):
+        rows.claim(loader, b"0001")
+    assert rows.claimants(b"0001", one) == [other]
+    rows.unclaim(one, [b"0001"])
+    assert owners[0].row(rows, b"0001a", UPDATE) is None
+    assert owners[0].row(rows, b"0001b", UPDATE) is not None
 
 
 class Tables:

@@ -127,6 +127,9 @@ class NodeStore:
     async def get(self, name: str) -> bytes:
         return await self._call("get", name, lambda fault: self.store.get_now(name))
 
+    async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        return await self._call("get_many", names[0], lambda fault: self.store.get_many_now(names, fault))
+
     async def get_file(self, name: str, path: str) -> None:
         data = await self.get(name)
         with open(path, "wb") as file:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from catalog.errors import SqlError
-from replication.interface import Coordination, Head, Operation, Set
-from replication.log import follower, leader, objects
+from replication.interface import Coordination, Head, LedgerList, Operation, Set
+from replication.log import follower, leader, ledger_list, objects
 from replication.log.committer import Committer
 from replication.log.groups import Group, Multi
 from replication.log.layout import encode_head, paths
@@ -206,6 +206,17 @@ def reads_before_it_syncs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(follower.Follower, "_read_fresh", read_fresh)
 
 
+def forgets_a_segment(patch: pytest.MonkeyPatch) -> None:
+    """Old ledgers leave the newest part of the list, and are written nowhere."""
+    original = ledger_list.writing
+
+    def writing(*arguments: Any) -> tuple[LedgerList, list[Operation]]:
+        shorter, operations = original(*arguments)
+        return shorter, operations[:1]
+
+    patch.setattr(ledger_list, "writing", writing)
+
+
 PLANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     no_epoch_check,
     acknowledges_what_is_stored,
@@ -219,7 +230,23 @@ PLANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     commits_parts_of_joints_alone,
     keeps_what_was_not_committed,
     reads_before_it_syncs,
+    forgets_a_segment,
 )
 
-RARE: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (claims_without_comparing, serves_for_ever)
+RARE: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
+    claims_without_comparing,
+    serves_for_ever,
+    forgets_a_segment,
+)
 """Those that long histories meet sooner than short ones."""
+
+SOON: dict[Callable[[pytest.MonkeyPatch], None], int] = {
+    loses_what_it_has_not_synced: 5,
+    claims_without_comparing: 17,
+    takes_no_answer_for_failure: 12,
+    tries_again_under_another_version: 6,
+    serves_for_ever: 5,
+    commits_parts_of_joints_alone: 27,
+    reads_before_it_syncs: 63,
+}
+"""A seed that met it when this was written, to be tried before all others."""

@@ -164,7 +164,7 @@ async def test_ledgers_roll(cluster: Cluster) -> None:
         await asyncio.wait_for(leader.engine.commit(b"%d" % number * 3000), 5)
     znode = await leader.session.get(paths(TABLESPACE).ledgers)
     assert znode is not None
-    ledgers = decode_ledgers(znode.data)
+    ledgers = decode_ledgers(znode.data).ledgers
     assert len(ledgers) >= 3
     assert [ledger.last is None for ledger in ledgers[:-2]] == [False] * (len(ledgers) - 2)
     for node in cluster.nodes.values():

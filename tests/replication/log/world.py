@@ -43,10 +43,11 @@ from replication.log import (
     Position,
     ReplicatedLog,
     create_tablespace,
+    ledger_list,
     put_ephemeral,
 )
 from replication.log.interface import Leader
-from replication.log.layout import decode_epoch, decode_head, encode, encode_list, node_path, paths
+from replication.log.layout import decode_epoch, decode_head, encode, encode_checkpoints, node_path, paths
 from tests.replication.log.links import NodeSession, NodeStore
 from tests.replication.log.virtual import NOWHERE, Node, VirtualLoop
 from tests.replication.memory_coordination import MemoryCoordination, MemorySession
@@ -57,6 +58,7 @@ T = TypeVar("T")
 TABLESPACES = (b"A" * 16, b"B" * 16)
 SESSION_TIMEOUT = 2.0
 AWAKE = (0.0, 0.001, 0.003, 0.01, 0.02)  # seconds after a node was continued: what it knows is old then
+LISTED = 3  # ledgers in the newest part of the list: histories are short
 UNFLUSHED = 3  # entries that a crash may take from a replica's tables
 SETTINGS = LogSettings(
     commit_timeout=3.0,
@@ -72,6 +74,8 @@ SETTINGS = LogSettings(
     turn_entries=2,
     housekeeping=1.0,
     fetch_ahead=2,
+    run_objects=3,
+    run_bytes=400,
     time_to_live=1.0,
     lost_replica_grace=2.0,
 )
@@ -266,6 +270,8 @@ class World:
 
     def _store_fault(self, number: int, operation: str, name: str) -> Fault | None:
         chance = self.random.random()
+        if operation == "get_many" and chance > 0.8:
+            return Fault("part")
         if self.faulty and chance < 0.04:
             return Fault("fail")
         if self.faulty and chance < 0.08:
@@ -572,7 +578,7 @@ class World:
             if lsn > self.checkpoints[tablespace]:
                 self.checkpoints[tablespace] = lsn
                 record = Checkpoint(lsn, "", "folder", 1, 0)
-                apart(self.admin.set(paths(tablespace).checkpoints, encode_list((record,))))
+                apart(self.admin.set(paths(tablespace).checkpoints, encode_checkpoints((record,))))
 
     def _lag(self, server: Server) -> None:
         if server.session is not None:
@@ -774,7 +780,8 @@ def play(seed: int, directory: str, act: Callable[[World], Awaitable[None]], sha
     folder = f"{directory}/{seed}"
     world = World(seed, loop, folder, shape)
     try:
-        with mock.patch("os.fsync"):  # no machine fails here, and the disk would take a third of the time
+        # No machine fails here, and syncing would take a third of the time.
+        with mock.patch("os.fsync"), mock.patch.multiple(ledger_list, LISTED=LISTED, SEGMENT=LISTED - 1):
             return loop.run(_scenario(world, act))
     except BaseException as error:
         error.add_note(f"seed {seed}")

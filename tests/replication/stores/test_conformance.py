@@ -168,6 +168,20 @@ async def test_what_is_not_there_is_missing(store: ChangelogStore, tmp_path: Pat
     assert await names(store, "none/") == []
 
 
+async def test_many_are_given_at_once_but_for_those_that_are_missing(store: ChangelogStore, another: Opener) -> None:
+    objects = {f"t/ledger-{number % 3:010}/{number}": b"%d" % number * (number % 50) for number in range(90)}
+    for number, (name, data) in enumerate(objects.items()):
+        await (store.append if number % 3 else store.put)(name, data)
+    objects["alone"] = b"x" * 100_000
+    await store.put("alone", objects["alone"])
+    await settled(store)
+    wanted = random.Random(5).sample([*objects, "missing", "t/ledger-0000000000", "t/ledger-0000000000/x"], 94)
+    for reader in (store, another()):
+        assert await reader.get_many(wanted) == objects
+        assert await reader.get_many(wanted[:1]) == {name: objects[name] for name in wanted[:1] if name in objects}
+        assert await reader.get_many(["missing", "t/missing"]) == {}
+
+
 async def test_large_files_go_both_ways(store: ChangelogStore, another: Opener, tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(random.Random(2).randbytes(21 << 20))

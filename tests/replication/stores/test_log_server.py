@@ -284,8 +284,13 @@ async def test_a_process_ends_in_good_order_and_keeps_what_it_acknowledged() -> 
 
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "secret").write_text("hushhush")
     for arguments, told in (
         (["--data", str(tmp_path / "d"), "--listen", "0.0.0.0:0"], "a log store on 0.0.0.0 needs a secret"),
+        (
+            ["--data", str(tmp_path / "d"), "--listen", "0.0.0.0:0", "--secret-file", str(tmp_path / "secret")],
+            "a log store on 0.0.0.0 without TLS would send the secret of the log stores and the changelog unencrypted",
+        ),
         (["--data", str(tmp_path / "d"), "--listen", "nowhere"], "is not HOST:PORT"),
         (["--data", str(tmp_path / "file" / "x"), "--listen", "127.0.0.1:0"], "cannot use the directory"),
         (["--data", str(tmp_path / "d"), "--secret-file", str(tmp_path / "none")], "cannot read the secret"),

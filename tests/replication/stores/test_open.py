@@ -103,6 +103,34 @@ async def test_errors_of_s3_tell_no_credentials(s3: str, monkeypatch: pytest.Mon
         assert "AKIA" not in str(error) and "hushhush" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("url", "secret", "allowed", "opens"),
+    [
+        ("log://127.0.0.1:1", "hushhush", "", True),
+        ("log://localhost:1", "hushhush", "", True),
+        ("log://[::1]:1", "hushhush", "", True),
+        ("log://10.0.0.7:1", "", "", True),  # nothing is to be hidden
+        ("log://10.0.0.7:1", "hushhush", "", False),
+        ("log://store:1/prefix", "hushhush", "", False),
+        ("quorum(2,2,1):log://127.0.0.1:1,log://10.0.0.7:1", "hushhush", "", False),
+        ("log://10.0.0.7:1", "hushhush", "yes", False),
+        ("log://10.0.0.7:1", "hushhush", "allow", True),
+        ("logs://10.0.0.7:1", "hushhush", "", True),
+    ],
+)
+async def test_a_secret_does_not_leave_the_machine_unencrypted(
+    url: str, secret: str, allowed: str, opens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_STORE_SECRET", secret)
+    monkeypatch.setenv("SHOAL_STORE_PLAINTEXT", allowed)
+    if opens:
+        await open_store(url).close()
+        return
+    with pytest.raises(SqlError, match="unencrypted") as refused:
+        open_store(url)
+    assert refused.value.sqlstate == "28000" and "hushhush" not in str(refused.value)
+
+
 async def test_a_secret_comes_from_a_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOAL_STORE_SECRET", raising=False)
     monkeypatch.setenv("SHOAL_STORE_SECRET_FILE", str(tmp_path / "secret"))

@@ -100,8 +100,16 @@ def test_promtail_sends_to_loki_and_reads_what_the_log_has() -> None:
     promtail: Any = yaml.safe_load((DEPLOY / "loki" / "promtail.yaml").read_text())
     assert promtail["clients"][0]["url"].startswith("http://127.0.0.1:5472/")
     for job in promtail["scrape_configs"]:
-        read = job["pipeline_stages"][0]["json"]["expressions"]
+        read = [stage["json"]["expressions"] for stage in job["pipeline_stages"] if "json" in stage][-1]
         assert set(read.values()) == {"time", "level", "logger", "node"}
-    filters = promtail["scrape_configs"][0]["docker_sd_configs"][0]["filters"]
-    assert filters == [{"name": "label", "values": ["shoal.logs=true"]}]
-    assert yaml.safe_load(COMPOSE.read_text())["services"]["node-1"]["labels"] == {"shoal.logs": "true"}
+    stages = promtail["scrape_configs"][0]["pipeline_stages"]
+    assert stages[0]["json"]["expressions"]["ours"] == 'attrs."shoal.logs"'
+    services = yaml.safe_load(COMPOSE.read_text())["services"]
+    for name in ("node-1", "node-2", "node-3", "router"):  # Docker writes the label beside each line
+        assert services[name]["labels"] == {"shoal.logs": "true"}
+        assert services[name]["logging"] == {"driver": "json-file", "options": {"labels": "shoal.logs"}}
+
+
+def test_no_container_has_docker_s_socket() -> None:
+    """With it one may do anything on the machine."""
+    assert "docker.sock" not in COMPOSE.read_text() + (DEPLOY / "loki" / "promtail.yaml").read_text()

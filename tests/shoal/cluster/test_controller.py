@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from replication.interface import Coordination, Epoch, Head, Node, Replica, Spec
-from replication.log.layout import decode_spec, encode, encode_head, encode_list, node_path, paths
+from replication.interface import Coordination, Epoch, Head, LedgerList, Node, Replica, Spec
+from replication.log.layout import decode_spec, encode, encode_head, encode_ledgers, node_path, paths
 from replication.log.presence import TIED
 from replication.observer import Observer
 from replication.placement import (
@@ -78,7 +78,7 @@ class World:
         await self.writer.create(where.spec, encode(spec))
         await self.writer.create(where.epoch, encode(Epoch(3, leader)))
         await self.writer.create(where.head, encode_head(Head(7, 3, "ab", 1, 100)))
-        await self.writer.create(where.ledgers, encode_list(()))
+        await self.writer.create(where.ledgers, encode_ledgers(LedgerList()))
         for node in live:
             role = "leader" if node == leader else "follower"
             detail = {TIED: str(tied)} if tied and node == leader else {}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from replication.interface import ChangelogStore, Coordination, Spec
+from replication.interface import ChangelogStore, Coordination, Ledger, Spec
 from replication.log import BulkFiles, Committer, LogSettings, Position, ReplicatedLog, create_tablespace
-from replication.log.layout import decode_spec, encode, node_path, paths, tablespace_folder
+from replication.log.layout import decode_ledgers, decode_spec, encode, node_path, paths, tablespace_folder
 from replication.log.settings import SystemClock
 from replication.stores import open_store
 from replication.stores.files import FileStore
@@ -91,6 +91,11 @@ class World:
         for _ in range(number):
             await self.engine.commit(b"x" * 100)
 
+    def listed(self) -> tuple[Ledger, ...]:
+        found = self.service.value(paths(TABLESPACE).ledgers)
+        assert found is not None
+        return decode_ledgers(found).ledgers
+
     def spec(self) -> Spec:
         found = self.service.value(paths(TABLESPACE).spec)
         assert found is not None
@@ -133,7 +138,9 @@ async def test_a_member_is_replaced_while_writes_go_on(world: World) -> None:
     world.mender.start()
     await world.move(world.url.replaced(world.member("c"), world.member("d")))
     await settled(world)
+    assert not [ledger for ledger in world.listed() if "-file:" in ledger.store]
     await writing
+    assert not [ledger for ledger in world.listed() if "-file:" in ledger.store]
     assert parse_quorum(world.spec().store) == QuorumUrl(3, 3, 2, tuple(map(world.member, "abd")))
     assert before <= world.objects("d")
     shutil.rmtree(world.directory / "c")  # it is not needed any more
@@ -164,6 +171,19 @@ async def test_an_idle_tablespace_lets_a_member_go_too(world: World) -> None:
     await world.move(world.url.replaced(world.member("a"), world.member("d")))
     await settled(world)
     assert world.objects("a") <= world.objects("d")
+    assert {ledger.store for ledger in world.listed()} == {world.spec().store}
+
+
+async def test_a_ledger_that_still_names_a_member_that_has_left_is_listed_anew(world: World) -> None:
+    """Of a leader that ended between the two steps, or of a release that left the open one as it was."""
+    await world.write(30)
+    leader = world.replica.leader
+    assert leader is not None
+    left = str(dataclasses.replace(world.url, leaving=(world.member("d"),)))
+    await leader.edit_ledgers(lambda ledgers: tuple(dataclasses.replace(item, store=left) for item in ledgers))
+    world.mender.start()
+    await until(lambda: {ledger.store for ledger in world.listed()} == {world.spec().store})
+    await world.write(3)
 
 
 async def test_a_member_is_drained(world: World) -> None:

@@ -354,6 +354,29 @@ def test_tabs_are_apart_and_passwords_are_not_kept(inside: Watched) -> None:
     expect(inside.page.locator(".history")).to_have_text("SELECT 'one'")
 
 
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_the_history_stands_in_its_dialog(browser: Browser, console: ConsoleServer, size: tuple[int, int]) -> None:
+    """Whatever the statements' length and number: the title, each statement's begin and Close can be seen."""
+    window = Watched(browser, console.admin_port, size)
+    window.log_in()
+    window.open("sql")
+    many = [f"SELECT {number} AS short" for number in range(25)]
+    long = [f"SELECT '{'wide ' * 60}' AS a", "SELECT '" + "x" * 2000 + "' AS b", "SELECT\n1,\n2,\n3,\n4,\n5"]
+    window.page.evaluate("(past) => sessionStorage.setItem('shoal-history', JSON.stringify(past))", [*many, *long])
+    for statement in long:
+        window.run(statement)
+    window.page.get_by_role("button", name="History").click()
+    dialog = window.page.locator("dialog")
+    sizes = "(box) => [box.scrollLeft, box.scrollWidth - box.clientWidth, box.scrollTop]"
+    assert dialog.evaluate(sizes) == [0, 0, 0]
+    assert dialog.locator(".history").evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
+    expect(dialog.get_by_role("heading", name="History")).to_be_in_viewport(ratio=1)
+    expect(dialog.get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+    first = dialog.locator(".history .query").first
+    expect(first).to_be_in_viewport(ratio=0.9)
+    assert first.evaluate("(text) => text.getBoundingClientRect().height") < 80
+
+
 def test_a_node_that_is_gone_and_comes_back_is_told_of(browser: Browser) -> None:
     with ConsoleServer() as server:
         window = Watched(browser, server.admin_port)

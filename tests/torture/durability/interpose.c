@@ -148,6 +148,12 @@ int ftruncate64(int fd, off64_t length) {
 }
 int ftruncate(int fd, off_t length) { return ftruncate64(fd, length); }
 
+int fallocate64(int fd, int mode, off64_t offset, off64_t length) {
+    REAL(int, "fallocate64", int, int, off64_t, off64_t);
+    AROUND(meet_fd("hole", fd), real(fd, mode, offset, length));
+}
+int fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate64(fd, mode, offset, length); }
+
 int rename(const char *old, const char *new) {
     REAL(int, "rename", const char *, const char *);
     AROUND(meet_at("rename", AT_FDCWD, new), real(old, new));

@@ -273,9 +273,9 @@ def _made_ready(work: Work, folder: pathlib.Path) -> int:
         work.run(place, _nobody)
 
     for step in (work.prepare, run, partial(work.check, acknowledged=0)):
-        lines, _ = _in_child(partial(_imported, partial(step, prepared if step == work.prepare else place)))
-        if lines and lines[-1].startswith("raised "):
-            raise RuntimeError(f"{work.name}, without a failure: {lines[-1]}")
+        lines, status = _in_child(partial(_imported, partial(step, prepared if step == work.prepare else place)))
+        if status or (lines and lines[-1].startswith("raised ")):
+            raise RuntimeError(f"{work.name}, without a failure: {lines[-1] if lines else f'ended with {status}'}")
         for name in lines:
             importlib.import_module(name)
         if step == work.prepare:

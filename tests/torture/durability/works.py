@@ -13,6 +13,7 @@ import pathlib
 import queue
 import shutil
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -101,6 +102,15 @@ def commit(store: Store, number: int, tell: Tell) -> None:
     tell(number)
 
 
+def flush(store: Store) -> None:
+    """As CHECKPOINT does it: a disk without room refuses it, though the store itself tries again and again."""
+    ends: list[SqlError | None] = []
+    store.space.flush(partial(ends.append, None), ends.append)
+    _wait(store, lambda: bool(ends))
+    if ends[0] is not None:
+        raise ends[0]
+
+
 class Tables(Work):
     """Commits with flushes, a bulk run, a dropped table, segments that roll; and the end of the process."""
 
@@ -112,8 +122,7 @@ class Tables(Work):
         for number in range(int(store.space.current.get(key(0)) or b"0") + 1, COMMITS + 1):
             commit(store, number, tell)
             if number % self.flushes == 0:
-                store.space.flush()
-                _wait(store, lambda: store.space.flushed_lsn >= store.space.sequenced_lsn)
+                flush(store)
         store.close()
 
     def check(self, folder: pathlib.Path, acknowledged: int) -> str:
@@ -152,6 +161,25 @@ class Recovery(Tables):
     def run(self, folder: pathlib.Path, tell: Tell) -> None:
         tell(RUN_AT + 1)
         super().run(folder, tell)
+
+
+class GivingBack(Tables):
+    """The same, and after every few commits the tables are packed and their file gives back what is free: rows that
+    were taken away, and a table that was dropped, leave it behind."""
+
+    name = "space that goes back to the file system"
+
+    def run(self, folder: pathlib.Path, tell: Tell) -> None:
+        store = Store(folder / "data", segment_bytes=SMALL)
+        for number in range(int(store.space.current.get(key(0)) or b"0") + 1, COMMITS + 1):
+            commit(store, number, tell)
+            if number % self.flushes == 0:
+                told: list[SqlError | None] = []
+                store.space.pack(range(1, 5), told.append)
+                _wait(store, lambda told=told: bool(told))  # type: ignore[misc]
+                if told[0] is not None:
+                    raise told[0]
+        store.close()
 
 
 class FullMap(Tables):
@@ -469,7 +497,8 @@ class Backups(Work):
 
 
 WORKS: tuple[Work, ...] = (
-    Tables(), Recovery(), FullMap(), Objects(), Checkpoints(), Restoring(), Schema(), Branches(), Backups(),
+    Tables(), Recovery(), GivingBack(), FullMap(), Objects(), Checkpoints(), Restoring(), Schema(), Branches(),
+    Backups(),
 )  # fmt: skip
 
 

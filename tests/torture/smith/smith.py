@@ -188,7 +188,7 @@ class Smith:
 
     def _defect(self) -> str:
         """A defect that no client was told of."""
-        seen = len(re.findall(r"^Traceback|internal error", self.server.log.read_text(), re.MULTILINE))
+        seen = len(re.findall(r"^ *Traceback|internal error", self.server.log.read_text(), re.MULTILINE))
         more, self._defects = seen > self._defects, seen
         return "a traceback in the log" if more else ""
 

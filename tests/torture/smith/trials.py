@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.server import ShoalServer
 from tests.torture.planted import FAULTS, PlantedServer
 from tests.torture.smith.smith import BATCH, Smith, possible, prepare
-from tests.torture.trial import Result, to_plant
+from tests.torture.trial import PLANTING, Result, planted_until
 
 MOST = 5  # problems after which a trial ends
 ALL_FAULTS = 40.0  # seconds from which on all of them are planted, and not one
@@ -24,7 +24,7 @@ def sqlsmith(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         result.figures.append("not tried: sqlsmith is not installed")
         return result
     end = time.monotonic() + seconds
-    for fault in to_plant(FAULTS, seed, seconds > ALL_FAULTS):
+    for fault in planted_until(end - seconds * (1 - PLANTING), FAULTS, seed, seconds > ALL_FAULTS):
         result.caught[fault] = bool(planted(fault, seed % 1_000_000))
     with ShoalServer() as shoal:
         prepare(shoal.dsn)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from catalog.errors import SqlError
-from engine.sql.parser import parse
+from engine.sql.parser import escapes, parse
 from engine.sql.parser.lexer import Scanner
 
 
@@ -88,3 +90,30 @@ def test_what_cannot_be_scanned(sql: str, sqlstate: str, message: str, position:
     with pytest.raises(SqlError) as caught:
         parse(sql)
     assert (caught.value.sqlstate, caught.value.message, caught.value.position) == (sqlstate, message, position)
+
+
+@pytest.mark.parametrize("times", [49_999, 50_000, 50_001, 150_000])
+@pytest.mark.parametrize(
+    ("begin", "part", "value"), [("'", "''", "'"), ("E'", "''", "'"), ("E'", r"\n", "\n"), ("U&'", "''", "'")]
+)
+def test_strings_of_several_parts(begin: str, part: str, value: str, times: int) -> None:
+    """Long ones are read in parts, so that no step holds other threads."""
+    inside = part * times
+    assert _tokens(f"{begin}a{inside}b' 1") == [("SCONST", f"a{value * times}b"), ("ICONST", "1")]
+    assert _tokens(f"{begin}{inside}'\n'c'") == [("SCONST", f"{value * times}c")]
+    assert Scanner(f"{begin}{inside}").scan()[-1].text == "unterminated quoted string"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_texts_with_escapes_are_what_short_ones_are(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read in whole stretches, wherever one of them ends."""
+    chance = random.Random(seed)
+    simple = [r"\\", r"\n", r"\t", r"\b", r"\q", "a", "''", "é", "n", "\n", "\\\n"]
+    for _ in range(2000):
+        parts = simple if chance.randrange(4) else [*simple, r"\'", r"\101", r"\x41", r"\u00e4"]
+        raw = "".join(chance.choices(parts, k=chance.randrange(40)))
+        monkeypatch.setattr(escapes, "_LONG", 1 << 30)
+        short = escapes.resolve_backslashes(raw)
+        monkeypatch.setattr(escapes, "_LONG", 0)
+        monkeypatch.setattr(escapes, "_AT_ONCE", chance.choice((3, 7, 50)))
+        assert escapes.resolve_backslashes(raw) == short

@@ -1,10 +1,19 @@
-"""Set-returning functions by which rows are grouped, as functions in FROM.
+"""Set-returning functions that expand rows at another place than the select list.
+
+By which rows are grouped, as functions in FROM:
 
     SELECT unnest(a) AS x, count(*) FROM t GROUP BY x
     SELECT u.x, count(*) FROM t, ROWS FROM (unnest(a)) AS u(x) GROUP BY u.x
 
 Both expand rows after WHERE and before they are grouped, several functions in step, and drop a row for which there are
 none. (PostgreSQL: a ProjectSet below the Agg, split_pathtarget_at_srfs.)
+
+Beside a DISTINCT ON that is sorted by other expressions, above it:
+
+    SELECT DISTINCT ON (a) a, unnest(b) FROM t ORDER BY a, c
+    SELECT q.a, unnest(q.b) FROM (SELECT DISTINCT ON (a) a, b, c FROM t ORDER BY a, c) AS q ORDER BY q.a, q.c
+
+(PostgreSQL: make_sort_input_target, which leaves them for after the sort.)
 """
 
 from __future__ import annotations
@@ -16,9 +25,40 @@ from typing import Any
 from catalog.types.oids import RECORD
 from engine.sql import tree
 from engine.sql.analyze.walk import expressions_in, transform
+from engine.sql.levels import Below, over
 
 
-def sets_in_from(query: tree.Query) -> tree.Query:
+def sets_apart(query: tree.Query) -> tree.Query:
+    """The query with such functions in those places; itself where it has none."""
+    return _sets_above(_sets_in_from(query)) if query.has_set_functions else query
+
+
+def _sets_above(query: tree.Query) -> tree.Query:
+    keys = (*(query.distinct or ()), *(clause.expression for clause in query.order_by))
+    if not (query.distinct and query.order_by and query.has_set_functions) or _calls(keys):
+        return query
+    below = _Expanded(query, keys)
+    above = {name: below.rebuilt(getattr(query, name)) for name in ("targets", "order_by")}
+    for key in query.distinct:
+        below.number(key)
+    inner = replace(query, limit=None, offset=None, limit_with_ties=False, has_set_functions=False)
+    return over(query, inner, below, **above, has_set_functions=True)
+
+
+class _Expanded(Below):
+    """All but the functions themselves."""
+
+    def __init__(self, query: tree.Query, keys: tuple[tree.Expr, ...]) -> None:
+        super().__init__(query)
+        self._keys = frozenset(keys)
+
+    def is_column(self, item: object, depth: int) -> bool:
+        if not depth and item in self._keys:
+            return True
+        return super().is_column(item, depth) and not isinstance(item, tree.FuncExpr)
+
+
+def _sets_in_from(query: tree.Query) -> tree.Query:
     """The query with such functions in FROM; itself where it has none, or one of records or of another's rows."""
     if not (query.group_by and query.has_set_functions):
         return query

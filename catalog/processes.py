@@ -1,0 +1,95 @@
+"""Processes that work for a statement beside a thread of it, and end when the statement does.
+
+Whoever waits for a thread cannot end what it does. A process that the thread waits for can be: `Errand.end` kills those
+that it has, and those that it would begin. What a process may have in memory the thread's meter says.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from catalog.errors import SqlError
+from catalog.memory import UNLIMITED, meter
+
+ITSELF = 64 << 20  # bytes that a process takes before it does anything
+
+Result = TypeVar("Result")
+
+
+class Errand:
+    """What a thread does for a statement in one go."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._ended = False
+
+    def run(self, function: Callable[[], Result]) -> Result:
+        """In the thread: what is called inside may have processes."""
+        before, _of_thread.errand = _of_thread.errand, self
+        try:
+            return function()
+        finally:
+            _of_thread.errand = before
+
+    def end(self) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            self._ended = True
+            for process in self._processes:
+                process.kill()
+
+    def output(self, command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:
+        """What a process writes that reads `given`, as far as it comes. Raises 57014 once the errand is ended."""
+        with self._lock:
+            if self._ended:
+                raise SqlError("57014", "canceling statement due to user request")
+            process = subprocess.Popen(
+                [*command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+            self._processes.add(process)
+        try:
+            return process.communicate(given)[0]
+        finally:
+            with self._lock:
+                self._processes.discard(process)
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.errand = Errand()
+
+
+_of_thread = _OfThread()
+
+
+def output(command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:
+    """Errand.output of what this thread does."""
+    return _of_thread.errand.output(command, given, environment)
+
+
+def allowed() -> int:
+    """Bytes that a process may have for what it does: as many as the statement of this thread; 0 for no limit."""
+    limit = meter().limit
+    return 0 if limit >= UNLIMITED else limit
+
+
+def limit_memory(size: int) -> None:
+    """In the process: it has so many bytes beyond what it takes itself; 0 for no limit."""
+    if size:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        wanted = size + ITSELF
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, wanted))

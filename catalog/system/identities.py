@@ -1,0 +1,461 @@
+"""pg_identify_object, pg_identify_object_as_address: an object's kind, and its name as all sessions read it
+(objectaddress.c: getObjectTypeDescription, getObjectIdentityParts).
+
+Every object has a row in an internal table, which both paths look up. A row is made with the object, from everything
+that it names, so it is made again when one of these gets another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, cast
+
+from catalog import types
+from catalog.errors import SqlError
+from catalog.extensions import types_of
+from catalog.functions.base import CallContext
+from catalog.functions.duckdb_errors import sql_error_call_of
+from catalog.functions.quoting import quote_identifier
+from catalog.functions.registry import implements
+from catalog.functions.system_lookups import find
+from catalog.schema import (
+    SEQUENCE_COLUMNS,
+    USER_TYPES,
+    Catalog,
+    Collation,
+    Composite,
+    Database,
+    Domain,
+    Enum,
+    Extension,
+    Index,
+    Parameter,
+    Role,
+    Routine,
+    Schema,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
+from catalog.system import numbering
+from catalog.system import relations as internal
+from catalog.system.content import Columns, Item, Items, Surroundings, content, indexes, system_table
+from catalog.system.extensions import own_functions, own_rows
+from catalog.system.lookups import register
+from catalog.system.objects import index_columns
+from catalog.system.relations import read_fields, read_rows, system_relations
+from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES
+from catalog.text_search.parser import DEFAULT_PARSER
+from catalog.types.base import Array
+
+Parts = tuple[str, str | None, str | None, str]  # what pg_identify_object gives: type, schema, name, identity
+Row = tuple[int, int, int, Parts, tuple[str, ...], tuple[str, ...]]  # address, parts, names, arguments
+
+_ATTRIBUTES, _LARGE_OBJECTS = "column", 2613
+MISSING = {
+    1259: "relation", 1247: "type", 1255: "routine", 2604: "default value", 2606: "constraint", 2615: "schema",
+    2618: "rule", 2617: "operator", 1260: "role", 1262: "database", 1213: "tablespace", 2612: "language",
+    3456: "collation", 3079: "extension", 2605: "cast", 2601: "access method", 2616: "operator class",
+    2753: "operator family", 2602: "operator of access method", 2603: "function of access method",
+    3602: "text search configuration", 3600: "text search dictionary", 3601: "text search parser",
+    3764: "text search template", 826: "default acl", 6243: "parameter ACL", 2613: "large object", 2607: "conversion",
+    2620: "trigger", 3256: "policy", 6104: "publication", 6106: "publication relation", 6237: "publication namespace",
+    6100: "subscription", 3466: "event trigger", 3381: "statistics object", 1417: "server", 1418: "user mapping",
+    2328: "foreign-data wrapper", 3576: "transform",
+}  # fmt: skip
+"""By catalog: what pg_identify_object calls an object that is not there."""
+_SPOKEN = frozenset(
+    {
+        "bit", "bool", "bpchar", "float4", "float8", "int2", "int4", "int8", "numeric", "interval", "time", "timetz",
+        "timestamp", "timestamptz", "varbit", "varchar",
+    }
+)  # fmt: skip
+"""Types that SQL has words of its own for."""
+
+
+def _plain(*names: str) -> str:
+    return ".".join(map(quote_identifier, names))
+
+
+def _schema(catalog: Catalog, oid: int) -> str:
+    found = catalog.schema_name(oid)
+    return "pg_temp" if found.startswith("pg_temp_") else found
+
+
+def type_identity(catalog: Catalog, oid: int) -> str:
+    """format_type, with the schema of whatever SQL has no word for; '-' for no type."""
+    relation = numbering.relation_of_type(catalog, oid)
+    if relation is not None:
+        item = cast(Any, catalog.objects[relation])
+        array = "[]" if oid >= numbering.ARRAY_TYPES else ""
+        return _plain(_schema(catalog, item.schema), item.name) + array
+    entry = catalog.user_types.get(oid)
+    row = types.type_row(oid) if entry is None else entry.row
+    if row is None:
+        return "-" if oid == 0 else "???"
+    if row.element and row.length == -1 and row.name not in ("int2vector", "oidvector"):
+        return type_identity(catalog, row.element) + "[]"
+    if entry is None:
+        return types.format_type(oid) if row.name in _SPOKEN else _plain("pg_catalog", row.name)
+    return _plain(entry.schema, row.name)
+
+
+# ---- rows of what users make ----------------------------------------------------------------------------------------
+
+
+def _in_schema(kind: int, oid: int, word: str, schema: str, name: str) -> Row:
+    return kind, oid, 0, (word, schema, quote_identifier(name), _plain(schema, name)), (schema, name), ()
+
+
+def _shared(kind: int, oid: int, word: str, name: str) -> Row:
+    return kind, oid, 0, (word, None, quote_identifier(name), quote_identifier(name)), (name,), ()
+
+
+def _type(catalog: Catalog, oid: int, schema: str, name: str) -> Row:
+    shown = type_identity(catalog, oid)
+    return numbering.PG_TYPE, oid, 0, ("type", schema, quote_identifier(name), shown), (shown,), ()
+
+
+def _code(catalog: Catalog, oid: int, kind: str, schema: str, name: str, arguments: Iterable[int]) -> Row:
+    word = {"a": "aggregate", "p": "procedure"}.get(kind, "function")
+    shown = tuple(type_identity(catalog, argument) for argument in arguments)
+    identity = f"{_plain(schema, name)}({','.join(shown)})"
+    return numbering.PG_PROC, oid, 0, (word, schema, None, identity), (schema, name), shown
+
+
+def _kind(item: object) -> str:
+    if isinstance(item, Table):
+        return "materialized view" if item.query is not None else "table"
+    kinds: dict[type, str] = {View: "view", Index: "index", Sequence: "sequence", Composite: "composite type"}
+    return next((word for kind, word in kinds.items() if isinstance(item, kind)), "table")
+
+
+def _columns(oid: int, word: str, schema: str, name: str, columns: Iterable[tuple[int, str]]) -> Iterator[Row]:
+    for number, column in columns:
+        parts = (f"{word} column", schema, quote_identifier(name), _plain(schema, name, column))
+        yield numbering.PG_CLASS, oid, number, parts, (schema, name, column), ()
+
+
+def _on(kind: int, oid: int, word: str, schema: str, relation: str, name: str) -> Row:
+    """A constraint or a rule of a relation."""
+    shown = f"{quote_identifier(name)} on {_plain(schema, relation)}"
+    within = None if word == "rule" else schema
+    return kind, oid, 0, (word, within, None, shown), (schema, relation, name), ()
+
+
+def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Iterator[Row]:
+    schema, name, word = _schema(catalog, item.schema), item.name, _kind(item)
+    yield _in_schema(numbering.PG_CLASS, item.oid, word, schema, name)
+    if isinstance(item, Index):
+        return  # its columns have the names that a session gives to expressions
+    columns = SEQUENCE_COLUMNS if isinstance(item, Sequence) else item.columns
+    yield from _columns(item.oid, word, schema, name, ((column.number, column.name) for column in columns))
+    if isinstance(item, Sequence):
+        return
+    yield _type(catalog, numbering.row_type(item.oid), schema, name)
+    yield _type(catalog, numbering.row_array_type(item.oid), schema, f"_{name}"[:63])
+    if isinstance(item, View) or item.query is not None:
+        yield _on(numbering.PG_REWRITE, numbering.rule(item.oid), "rule", schema, name, "_RETURN")
+    if isinstance(item, View):
+        return
+    for column in item.columns:
+        if column.default is not None or column.generated is not None:
+            parts = ("default value", None, None, f"for {_plain(schema, name, column.name)}")
+            oid = numbering.default_number(item.oid, column.number)
+            yield numbering.PG_ATTRDEF, oid, 0, parts, (schema, name, column.name), ()
+    for constraint in item.constraints:
+        if constraint.kind in "pucfx":
+            yield _on(numbering.PG_CONSTRAINT, constraint.oid, "table constraint", schema, name, constraint.name)
+
+
+def _of_type(catalog: Catalog, item: Enum | Domain | Composite) -> Iterator[Row]:
+    schema = _schema(catalog, item.schema)
+    for oid, entry in catalog.user_types.items():
+        if entry.definition is not None and cast(Any, entry.definition).oid == item.oid:
+            yield _type(catalog, oid, schema, entry.row.name)
+    if isinstance(item, Composite):
+        yield _in_schema(numbering.PG_CLASS, item.relation, "composite type", schema, item.name)
+        columns = ((column.number, column.name) for column in item.columns)
+        yield from _columns(item.relation, "composite type", schema, item.name, columns)
+    for check in item.checks if isinstance(item, Domain) else ():
+        shown = type_identity(catalog, item.oid)
+        parts = ("domain constraint", schema, None, f"{quote_identifier(check.name)} on {shown}")
+        yield numbering.PG_CONSTRAINT, check.oid, 0, parts, (shown,), (check.name,)
+
+
+def _of_database(catalog: Catalog, item: Database) -> Iterator[Row]:
+    yield _shared(numbering.PG_DATABASE, item.oid, "database", item.name)
+    words = {"table": ("r", "tables"), "sequence": ("S", "sequences"), "function": ("f", "functions"),
+             "schema": ("n", "schemas"), "type": ("T", "types")}  # fmt: skip
+    for acl in item.default_acls if item.oid == catalog.database else ():
+        role = catalog.get(acl.role)
+        assert isinstance(role, Role)
+        letter, word = words[acl.kind]
+        within = (catalog.schema_name(acl.schema),) if acl.schema else ()
+        place = "".join(f" in schema {quote_identifier(name)}" for name in within)
+        shown = f"for role {quote_identifier(role.name)}{place} on {word}"
+        yield 826, acl.oid, 0, ("default acl", None, None, shown), (role.name, *within), (letter,)
+
+
+def _of_extension(catalog: Catalog, item: Extension) -> Iterator[Row]:
+    yield _shared(numbering.PG_EXTENSION, item.oid, "extension", item.name)
+    schema = _schema(catalog, item.schema)
+    for oid, entry in types_of(item, "").items():
+        yield _type(catalog, oid, schema, entry.row.name)
+    for line in own_functions(item):
+        yield _code(catalog, int(line[0] or 0), line[3] or "f", schema, line[1] or "", _oids(line[11]))
+    for name in _FROM_FILES:
+        yield from _from_file(catalog, name, own_rows(item, name), schema)
+
+
+def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
+    if isinstance(item, (Table, View, Sequence, Index)):
+        return _of_relation(catalog, item)
+    if isinstance(item, USER_TYPES):
+        return _of_type(catalog, item)
+    if isinstance(item, Database):
+        return _of_database(catalog, item)
+    if isinstance(item, Extension):
+        return _of_extension(catalog, item)
+    if isinstance(item, Routine):
+        schema = _schema(catalog, item.schema)
+        return iter((_code(catalog, item.oid, item.kind, schema, item.name, item.signature),))
+    if isinstance(item, Collation):
+        schema = _schema(catalog, item.schema)
+        return iter((_in_schema(numbering.PG_COLLATION, item.oid, "collation", schema, item.name),))
+    if isinstance(item, Parameter):
+        parts = ("parameter ACL", None, None, quote_identifier(item.name))
+        return iter(((6243, item.oid, 0, parts, (item.name,), ()),))
+    kinds = {Schema: (numbering.PG_NAMESPACE, "schema"), Role: (numbering.PG_AUTHID, "role"),
+             Tablespace: (numbering.PG_TABLESPACE, "tablespace")}  # fmt: skip
+    return iter((_shared(kinds[type(item)][0], item.oid, kinds[type(item)][1], item.name),))
+
+
+_KINDS = (Table, View, Index, Sequence, *USER_TYPES, Routine, Collation, Extension, Schema, Database, Role, Tablespace,
+          Parameter)  # fmt: skip
+_items = Items(_KINDS, lambda catalog, item: (item, tuple(_rows_of(catalog, item))))
+
+
+def _as_columns(rows: list[Row]) -> Columns:
+    return {
+        "class": [row[0] for row in rows],
+        "oid": [row[1] for row in rows],
+        "number": [row[2] for row in rows],
+        **{name: [row[3][place] for row in rows] for place, name in enumerate(("type", "schema", "name", "identity"))},
+        "names": [Array.of(row[4]) for row in rows],
+        "arguments": [Array.of(row[5]) for row in rows],
+    }
+
+
+@content(internal.IDENTITIES, "catalog", _items)
+def _made(items: list[Item], _: Surroundings) -> Columns:
+    return _as_columns([row for _, rows in items for row in rows])
+
+
+@content(internal.IDENTITIES, "session", indexes)
+def _of_indexes(items: list[Item], surroundings: Surroundings) -> Columns:
+    """The columns of indexes: expressions have the names that the session gives them."""
+    rows: list[Row] = []
+    for index, table in items:
+        schema = _schema(surroundings.catalog, index.schema)
+        columns = ((column.number, column.name) for column in index_columns(surroundings, index, table))
+        rows += _columns(index.oid, "index", schema, index.name, columns)
+    return _as_columns(rows)
+
+
+# ---- rows of what every server has ----------------------------------------------------------------------------------
+
+
+def _oids(text: str | None) -> tuple[int, ...]:
+    return tuple(map(int, text.split())) if text else ()
+
+
+_Line = dict[str, str | None]
+
+
+@cache
+def _methods() -> dict[str, str]:
+    return {row["oid"] or "": row["amname"] or "" for row in read_rows("pg_am")}
+
+
+@cache
+def _families() -> dict[str, tuple[str, str]]:
+    """The names of operator families and of their access methods, by OID."""
+    methods, found = _methods(), {}
+    for file in ("pg_opfamily", "extensions/pg_opfamily"):
+        for row in read_rows(file):
+            found[row["oid"] or ""] = (row["opfname"] or "", methods[row["opfmethod"] or ""])
+    return found
+
+
+def _operator(catalog: Catalog, row: _Line, schema: str) -> Row:
+    sides = [int(row[side] or 0) for side in ("oprleft", "oprright")]
+    shown = tuple(type_identity(catalog, side) for side in sides if side)
+    written = ",".join(type_identity(catalog, side) if side else "NONE" for side in sides)
+    name = row["oprname"] or ""
+    parts = ("operator", schema, None, f"{quote_identifier(schema)}.{name}({written})")
+    return numbering.PG_OPERATOR, int(row["oid"] or 0), 0, parts, (schema, name), shown
+
+
+def _cast(catalog: Catalog, row: _Line, schema: str) -> Row:
+    source, target = (type_identity(catalog, int(row[side] or 0)) for side in ("castsource", "casttarget"))
+    parts = ("cast", None, None, f"({source} AS {target})")
+    return numbering.PG_CAST, int(row["oid"] or 0), 0, parts, (source,), (target,)
+
+
+def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, str], Row]:
+    """Operator classes and families."""
+
+    def made(catalog: Catalog, row: _Line, schema: str) -> Row:
+        name, method = row[f"{prefix}name"] or "", _methods()[row[f"{prefix}method"] or ""]
+        parts = (word, schema, quote_identifier(name), f"{_plain(schema, name)} USING {quote_identifier(method)}")
+        return kind, int(row["oid"] or 0), 0, parts, (method, schema, name), ()
+
+    return made
+
+
+def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Catalog, _Line, str], Row]:
+    """Operators and functions of families."""
+
+    def made(catalog: Catalog, row: _Line, schema: str) -> Row:
+        name, method = _families()[row[f"{prefix}family"] or ""]
+        sides = tuple(type_identity(catalog, int(row[f"{prefix}{side}type"] or 0)) for side in ("left", "right"))
+        place = f"{_plain(schema, name)} USING {quote_identifier(method)}"
+        shown = f"{word} {row[number]} ({', '.join(sides)}) of {place}"
+        names = (method, schema, name, row[number] or "")
+        return kind, int(row["oid"] or 0), 0, (f"{word} of access method", None, None, shown), names, sides
+
+    return made
+
+
+_FROM_FILES: dict[str, Callable[[Catalog, _Line, str], Row]] = {
+    "pg_operator": _operator,
+    "pg_cast": _cast,
+    "pg_opclass": _of_method(numbering.PG_OPCLASS, "operator class", "opc"),
+    "pg_opfamily": _of_method(numbering.PG_OPFAMILY, "operator family", "opf"),
+    "pg_amop": _in_family(2602, "operator", "amop", "amopstrategy"),
+    "pg_amproc": _in_family(2603, "function", "amproc", "amprocnum"),
+}
+
+
+def _from_file(catalog: Catalog, name: str, rows: Iterable[_Line], schema: str) -> Iterator[Row]:
+    return (_FROM_FILES[name](catalog, row, schema) for row in rows)
+
+
+def _fixed() -> Iterator[Row]:
+    catalog, here = Catalog(), "pg_catalog"
+    for relation in system_relations().values():
+        schema = "information_schema" if relation.schema != 11 else here
+        word = "view" if isinstance(relation, View) or relation.kind == "v" else "table"
+        yield _in_schema(numbering.PG_CLASS, relation.oid, word, schema, relation.name)
+        columns = ((column.number, column.name) for column in relation.columns)
+        yield from _columns(relation.oid, word, schema, relation.name, columns)
+        if word == "view":
+            yield _on(numbering.PG_REWRITE, numbering.rule(relation.oid), "rule", schema, relation.name, "_RETURN")
+    for row in types.pg_type_rows:
+        yield _type(catalog, row.oid, here, row.name)
+    for line in read_fields("pg_proc"):
+        yield _code(catalog, int(line[0] or 0), line[3] or "f", here, line[1] or "", _oids(line[11]))
+    for name in _FROM_FILES:
+        yield from _from_file(catalog, name, read_rows(name), here)
+    for file, kind, word, key in (
+        ("pg_am", 2601, "access method", "amname"),
+        ("pg_language", 2612, "language", "lanname"),
+    ):
+        yield from (_shared(kind, int(row["oid"] or 0), word, row[key] or "") for row in read_rows(file))
+    for found, kind, word in ((CONFIGURATIONS, 3602, "configuration"), (DICTIONARIES, 3600, "dictionary")):
+        yield from (_in_schema(kind, oid, f"text search {word}", here, name) for oid, name in found.items())
+    yield _in_schema(3601, DEFAULT_PARSER, "text search parser", here, "default")
+    for row_ in read_rows("pg_ts_template"):
+        yield _in_schema(3764, int(row_["oid"] or 0), "text search template", here, row_["tmplname"] or "")
+    for row_ in read_rows("pg_collation"):
+        yield _in_schema(numbering.PG_COLLATION, int(row_["oid"] or 0), "collation", here, row_["collname"] or "")
+
+
+@content(internal.IDENTITIES, "fixed")
+def _built_in(_: list[Item], __: Surroundings) -> Columns:
+    return _as_columns(list(_fixed()))
+
+
+# ---- the functions --------------------------------------------------------------------------------------------------
+
+
+def _found(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...]:
+    """The row of an address; for what is not there one with its kind alone."""
+    if kind not in MISSING:
+        raise SqlError("XX000", f"unrecognized object class: {kind}")
+    if number and kind != numbering.PG_CLASS:
+        raise SqlError("XX000", f"invalid non-zero objectSubId for object class {kind}")
+    if kind == _LARGE_OBJECTS and list(find(call, system_table("pg_largeobject_metadata"), "oid", oid)):
+        return kind, oid, 0, "large object", None, None, str(oid), Array.of((str(oid),)), Array.of(())
+    rows = list(find(call, internal.IDENTITIES, "oid", oid))
+    for row in rows:
+        if row[0] == kind and row[2] == number:
+            return row
+    word = MISSING[kind]
+    if number:
+        word = next((row[3] for row in rows if row[0] == kind and row[2] == 0), word) + " column"
+    return kind, oid, number, word, None, None, None, None, None
+
+
+@implements("pg_identify_object", needs_session=True)
+def _identify(call: CallContext, kind: int | None, oid: int | None, number: int | None) -> list[tuple[Any, ...]]:
+    if kind is None or oid is None or number is None:
+        return [(None,) * 4]
+    return [_found(call, kind, oid, number)[3:7]]
+
+
+@implements("pg_identify_object_as_address", needs_session=True)
+def _identify_address(
+    call: CallContext, kind: int | None, oid: int | None, number: int | None
+) -> list[tuple[Any, ...]]:
+    if kind is None or oid is None or number is None:
+        return [(None,) * 3]
+    row = _found(call, kind, oid, number)
+    return [(row[3], row[7], row[8])]
+
+
+_PLACES = {column.name: f"l.c{column.number}" for column in internal.IDENTITIES.columns}
+
+
+def _sql(fields: tuple[str, ...]) -> Callable[[list[str]], str]:
+    """The same as SQL: a list of one row."""
+    table = f"{{v{internal.IDENTITIES.oid}}}"
+    large = f"{{v{system_table('pg_largeobject_metadata').oid}}}"
+    nothing = {name: "NULL::VARCHAR[]" if name in ("names", "arguments") else "NULL::VARCHAR" for name in fields}
+
+    def row(values: dict[str, str]) -> str:
+        return "{" + ", ".join(f"'f{n}': {values[name]}" for n, name in enumerate(fields, 1)) + "}"
+
+    def sql(arguments: list[str]) -> str:
+        kind, oid, number = ("a.c1", "a.c2", "a.c3")
+        at = f"FROM {table} AS l WHERE {_PLACES['class']} = {kind} AND {_PLACES['oid']} = {oid}"
+        words = " ".join(f"WHEN {number} THEN '{word}'" for number, word in MISSING.items())
+        unknown = sql_error_call_of("XX000", f"'unrecognized object class: ' || {kind}")
+        above = f"coalesce((SELECT {_PLACES['type']} {at} AND {_PLACES['number']} = 0), 'relation') || ' column'"
+        word = f"CASE WHEN {number} <> 0 THEN {above} ELSE CASE {kind} {words} ELSE {unknown} END END"
+        lost = sql_error_call_of("XX000", f"'invalid non-zero objectSubId for object class ' || {kind}")
+        blob = {"type": "'large object'", "identity": f"{oid}::VARCHAR", "names": f"[{oid}::VARCHAR]",
+                "arguments": "[]::VARCHAR[]"}  # fmt: skip
+        here = f"(SELECT {row(_PLACES)} {at} AND {_PLACES['number']} = {number})"
+        missing = row(nothing | {"type": word})
+        is_large = f"(SELECT count(*) > 0 FROM {large} AS b WHERE b.c1 = {oid})"
+        value = (
+            f"CASE WHEN {kind} IS NULL OR {oid} IS NULL OR {number} IS NULL THEN {row(nothing)} "
+            f"WHEN {number} <> 0 AND {kind} <> {numbering.PG_CLASS} THEN {lost} "
+            f"WHEN {kind} = {_LARGE_OBJECTS} AND {is_large} THEN {row(nothing | blob)} "
+            f"ELSE coalesce({here}, {missing}) END"
+        )
+        given = ", ".join(f"{value} AS c{place}" for place, value in enumerate(arguments, 1))
+        return f"(SELECT [{value}] FROM (SELECT {given}) AS a)"
+
+    return sql
+
+
+for _name, _fields in (
+    ("pg_identify_object", ("type", "schema", "name", "identity")),
+    ("pg_identify_object_as_address", ("type", "names", "arguments")),
+):
+    register(_name, _sql(_fields), internal.IDENTITIES, system_table("pg_largeobject_metadata"))

@@ -1,0 +1,155 @@
+"""The unique keys of a bulk insert, while others write to the same table.
+
+A bulk insert takes the lock that a single INSERT takes, ROW EXCLUSIVE, so others insert, change and delete rows beside
+it. It must meet them where their keys are equal:
+
+    open        changes are held in memory: from here on every write of others is known (`changes_since`)
+    a batch     its keys against what exists (NewestRows, as of `open`). A key that is taken is locked first, which
+                waits for whoever changes its row, and looked for again: it may be gone by now
+    claim       when all rows are there: the keys against what was written since `open`, and against the keys that
+                others have locked. What an open transaction has locked is waited for; what exists is a duplicate
+    afterwards  the transaction holds its keys by `LockSpace.claim`: who wants one of them waits for its end
+
+`claim` looks in the statement's thread while there is much to look at, and again at what has come since, until that is
+little enough for one turn of the event loop. Then nothing can come between that look and the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from catalog.errors import SqlError
+from engine.storage.keys import storage_prefix
+from engine.storage.runs import BulkRun
+from engine.txn.interface import UPDATE, LockWait
+
+if TYPE_CHECKING:
+    from engine.bulk.thread import BulkThread
+    from engine.session.session import Session
+    from engine.storage.tablespace import Tablespace
+    from engine.storage.views import Snapshot
+    from engine.txn.transaction import Transaction
+
+AT_ONCE = 200  # keys that are looked for in one turn of the event loop
+
+
+class Watch:
+    """What others write under the storage id of unique keys, from `open` on. On the engine's thread."""
+
+    def __init__(self, store: Tablespace, storage_id: int) -> None:
+        self.prefix = storage_prefix(storage_id)
+        self._store = store
+        self._storage_id = storage_id
+        self._snapshot: Snapshot | None = store.hold()
+        self._since = self._snapshot.lsn
+        self.keys: set[bytes] = set()  # written since `open`, and not yet compared
+        self.runs: list[BulkRun] = []  # the same, written in bulk
+
+    def look(self) -> None:
+        """Takes in what was written since the last look. Cheap where it is called often."""
+        upto = self._store.sequenced_lsn
+        if upto == self._since:
+            return
+        keys, runs = self._store.changes_since(self._storage_id, self._since, upto)
+        self.keys.update(key for _, key in keys)
+        self.runs += [run for _, run in runs]
+        self._since = upto
+
+    def take(self) -> tuple[list[bytes], list[BulkRun]]:
+        """What is to be compared now."""
+        keys, self.keys = list(self.keys), set()
+        runs, self.runs = self.runs, []
+        return keys, runs
+
+    def close(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+
+
+class Claim:
+    """The keys of one run that its transaction is to have. `duplicate` makes the error of a key that is taken."""
+
+    def __init__(self, watch: Watch, run: BulkRun, duplicate: Callable[[bytes], SqlError]) -> None:
+        self.watch = watch
+        self.run = run
+        self.duplicate = duplicate
+        self._compared: set[bytes] = set()  # keys that others hold, and that the run does not have
+        self._rivals: set[str] = set()  # runs of others whose keys the run does not have
+
+    def collect(self, transaction: Transaction) -> tuple[list[bytes], list[BulkRun]]:
+        """Keys, and runs of keys, that have to be compared with the run, since the last time."""
+        self.watch.look()
+        keys, runs = self.watch.take()
+        space, prefix = transaction.row_space, self.watch.prefix
+        keys += [key for key in space.held_by_others(prefix, transaction) if key not in self._compared]
+        self._compared.update(keys)
+        for owner in space.claimants(prefix, transaction):
+            for run in owner.runs:
+                if run.path not in self._rivals and run.has(prefix):
+                    self._rivals.add(run.path)
+                    runs.append(run)
+        return keys, runs
+
+    def common(self, keys: Sequence[bytes], runs: Sequence[BulkRun]) -> list[bytes]:
+        """Those of the keys that the run has. In any thread."""
+        if len(keys) > AT_ONCE:
+            found = self.run.contains_any(keys)
+        else:
+            found = [key for key in keys if self.run.get(key) is not None]
+        for other in runs:
+            found += common_keys(self.run, other)
+        return found
+
+    def forget(self, key: bytes) -> None:
+        """The key is to be compared again: who held it may have let it go."""
+        self._compared.discard(key)
+
+
+def common_keys(one: BulkRun, other: BulkRun) -> Iterator[bytes]:
+    """The keys that both runs have."""
+    for batch in one.batches():
+        keys = batch.column(0)
+        for part in other.between(keys[0].as_py(), keys[len(keys) - 1].as_py() + b"\0"):
+            yield from keys.filter(pc.is_in(keys, value_set=part.column(0))).to_pylist()
+
+
+async def claim_keys(session: Session, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]) -> None:
+    """Returns when nobody else has, or will have, one of the keys: with the claims made, in the same turn of the event
+    loop. Raises 23505, and what ends a wait."""
+    while True:
+        clear = True
+        for claim in claims:
+            keys, runs = claim.collect(transaction)
+            if len(keys) <= AT_ONCE and not runs:
+                found = claim.common(keys, runs)
+            else:
+                found = await thread.run(claim.common, keys, runs)
+                clear = False
+            for key in found:
+                await settle(session, transaction, key, claim)
+                clear = False
+        if clear:
+            transaction.claim(claim.watch.prefix for claim in claims)
+            return
+
+
+async def settle(session: Session, transaction: Transaction, key: bytes, claim: Claim) -> None:
+    """Waits for whoever has the key, and takes it. Raises 23505 if it is there then."""
+    await take(session, transaction, key)
+    claim.forget(key)
+    if transaction.newest(key) is not None:
+        raise claim.duplicate(key)
+
+
+async def take(session: Session, transaction: Transaction, key: bytes) -> None:
+    """Locks a key as an INSERT of it does, waiting as long as it takes."""
+    while True:
+        try:
+            transaction.lock(key, UPDATE)
+            return
+        except LockWait as wait:
+            await session.wait_for(wait)

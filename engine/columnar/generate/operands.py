@@ -1,0 +1,117 @@
+"""Volatile operands, each evaluated once.
+
+Makers may write an operand's SQL several times: comparisons by key, NULLIF and functions of DuckDB SQL do. That costs
+time where the operand has one value. One that is volatile would have several, so in a statement that calls volatile
+functions such operands are written as names. When the expression is complete, a name that stands in it once is
+replaced by its SQL; one that stands there several times becomes the argument of a lambda, over a list of one row
+(DuckDB has no LET):
+
+    list_transform([random()], lambda q1: CASE WHEN q1 = 0 THEN NULL ELSE q1 END)[1]
+
+DuckDB takes neither sub-queries nor UNNEST inside a lambda, so they are arguments too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from catalog.errors import not_supported
+from engine.columnar.generate.forms import Piece, settle
+from engine.sql import tree
+from engine.sql.analyze.walk import expressions_in, is_volatile
+
+_NAME = re.compile("\x04(\\w+)\x05")  # marks that no literal has (forms.text_literal)
+_LITERAL = re.compile("'[^']*'")
+_LOOPS = re.compile(r"\blambda |\(SELECT ")
+
+
+class Operand(NamedTuple):
+    """The name under which an expression was written, its SQL, and what it is."""
+
+    name: str
+    sql: str
+    volatile: bool
+    stays_outside: bool  # of lambdas
+
+    @property
+    def reference(self) -> str:
+        """How the name stands in SQL until the expression is complete."""
+        return f"\x04{self.name}\x05"
+
+
+Operands = list[Operand]
+
+
+def is_named(node: tree.Expr) -> bool:
+    """Whether the operand is written as a name first."""
+    return is_volatile(node) or _stays_outside(node)
+
+
+def _stays_outside(node: tree.Expr) -> bool:
+    return any(
+        isinstance(item, tree.SubLink) or (isinstance(item, tree.FuncExpr) and item.function.returns_set)
+        for item, _ in expressions_in(node)
+    )
+
+
+def named(piece: Piece, node: tree.Expr, name: str, operands: Operands) -> Piece:
+    """The operand as a name, noted for the expression that is being made of it."""
+    piece = settle(piece)
+    operands.append(Operand(name, piece.sql, is_volatile(node), _stays_outside(node)))
+    return piece._replace(sql=operands[-1].reference)
+
+
+def with_operands(piece: Piece, operands: Sequence[Operand], alias: Callable[[], str]) -> Piece:
+    """The complete expression. Raises 0A000 for a volatile operand that is used again inside a sub-query."""
+    if any(operand.volatile for operand in operands):
+        piece = settle(piece)
+    known = {operand.name: operand for operand in operands}
+
+    def written(sql: str, lambda_: str = "", outside: Sequence[Operand] = ()) -> str:
+        def replaced(found: re.Match[str]) -> str:
+            operand = known.get(found[1])
+            if operand is None:
+                return found[0]
+            return f"{lambda_}.{operand.name}" if operand in outside else written(operand.sql, lambda_, outside)
+
+        return _NAME.sub(replaced, sql)
+
+    again = _evaluated_again(piece.sql, known)
+    repeated = [operand for operand in operands if operand.volatile and operand.name in again]
+    if not repeated:
+        return piece._replace(sql=written(piece.sql), scale=written(piece.scale))
+    outside = [operand for operand in operands if operand in repeated or operand.stays_outside]
+    name = alias()
+    body = written(piece.sql, name, outside)
+    given = ", ".join(f"'{operand.name}': {written(operand.sql)}" for operand in outside)
+    if "(SELECT " in _code(body) or any(
+        repeat.name in _NAME.findall(item.sql) for item in outside for repeat in repeated
+    ):
+        not_supported("a volatile value that is used again beside a sub-query on this query")
+    return Piece(f"list_transform([{{{given}}}], lambda {name}: {body})[1]", piece.form, piece.fields)
+
+
+def _code(sql: str) -> str:
+    """The SQL with blanks in place of its literals."""
+    return _LITERAL.sub(lambda found: " " * len(found[0]), sql)
+
+
+def _evaluated_again(sql: str, known: dict[str, Operand]) -> set[str]:
+    """The names that stand in the text several times, or in a lambda or sub-query of it, which is a loop."""
+    seen: set[str] = set()
+    again: set[str] = set()
+
+    def look(text: str) -> None:
+        loops = min((found.start() for found in _LOOPS.finditer(_code(text))), default=len(text))
+        for found in _NAME.finditer(text):
+            operand = known.get(found[1])
+            if operand is not None:
+                if operand.name in seen or found.start() > loops:
+                    again.add(operand.name)
+                seen.add(operand.name)
+                look(operand.sql)
+
+    look(sql)
+    return again

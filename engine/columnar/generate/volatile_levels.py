@@ -1,0 +1,156 @@
+"""What is volatile and used by aggregates, windows, DISTINCT or ORDER BY, computed a level below.
+
+    SELECT row_number() OVER (ORDER BY random()) FROM t
+    SELECT row_number() OVER (ORDER BY q.c1) FROM (SELECT random() AS c1 FROM t) AS q
+
+Their SQL has such a value several times (a key and what is shown of it, a sum and a count), a lambda cannot bind it
+there, and DuckDB takes nothing volatile in a window's ORDER BY. So it is a column, whose value a row has once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from engine.sql import tree
+from engine.sql.analyze.walk import expressions_in, is_volatile
+from engine.sql.levels import Below, over
+
+
+def volatile_below(query: tree.Query) -> tree.Query:
+    """The query with such values in sub-queries below it; itself where it has none. Raises 0A000."""
+    if query.set_operation is not None or not query.volatile:
+        return query
+    query = _sorted_above(query)
+    query = _windows_above(query)
+    return _groups_above(query)
+
+
+def _sorted_above(query: tree.Query) -> tree.Query:
+    keys = (*(clause.expression for clause in query.order_by), *(query.distinct or ()))
+    named = query.distinct == () and not all(isinstance(target.expression, tree.Var) for target in query.output)
+    if not is_volatile(keys) and not (named and is_volatile(tuple(target.expression for target in query.output))):
+        return query
+    below = _Sorted(query)
+    targets = tuple(replace(target, expression=below.column(target.expression)) for target in query.output)
+    distinct = tuple(below.key(item) for item in query.distinct) if query.distinct is not None else None
+    order_by = tuple(replace(clause, expression=below.key(clause.expression)) for clause in query.order_by)
+    inner = replace(query, distinct=None, order_by=(), limit=None, offset=None, limit_with_ties=False)
+    return over(query, inner, below, targets=targets, distinct=distinct, order_by=order_by)
+
+
+def _windows_above(query: tree.Query) -> tree.Query:
+    if not query.has_windows:
+        return query
+    calls = tuple(_calls(query, tree.WindowFunc))
+    if not is_volatile((query.windows, calls)):
+        return query
+    below = _Windows(query, (*_parts(query.windows), *_parts(calls)))
+    above = {name: below.rebuilt(getattr(query, name)) for name in ("targets", "windows", "distinct", "order_by")}
+    inner = replace(
+        query, windows=(), distinct=None, order_by=(), limit=None, offset=None, limit_with_ties=False,
+        has_windows=False, has_set_functions=False,
+    )  # fmt: skip
+    return over(query, inner, below, **above, has_windows=True, has_set_functions=query.has_set_functions)
+
+
+def _groups_above(query: tree.Query) -> tree.Query:
+    if not (query.group_by or query.has_aggregates):
+        return query
+    calls = tuple(_calls(query, tree.Aggref))
+    if not is_volatile((query.group_by, calls)):
+        return query
+    below = _Groups(query, (*query.group_by, *_parts(calls)))
+    names = ("targets", "group_by", "having", "windows", "distinct", "order_by")
+    above = {name: below.rebuilt(getattr(query, name)) for name in names}
+    inner = replace(
+        query, group_by=(), grouping_sets=(), having=None, windows=(), distinct=None, order_by=(), limit=None,
+        offset=None, limit_with_ties=False, has_aggregates=False, has_windows=False, has_set_functions=False,
+    )  # fmt: skip
+    return over(
+        query, inner, below, **above, grouping_sets=query.grouping_sets, has_aggregates=query.has_aggregates,
+        has_windows=query.has_windows, has_set_functions=query.has_set_functions,
+    )  # fmt: skip
+
+
+def _calls(query: tree.Query, kind: type) -> Iterable[Any]:
+    """The calls of that kind at this level."""
+    for part in (*query.targets, query.having, *query.order_by, *query.windows, *(query.distinct or ())):
+        if part is not None:
+            for item, depth in expressions_in(part):
+                if depth == 0 and isinstance(item, kind) and getattr(item, "levels_up", 0) == 0:
+                    yield item
+
+
+def _parts(nodes: Iterable[Any]) -> Iterable[tree.Expr]:
+    """The volatile operands of calls, and keys of windows."""
+    for node in nodes:
+        if isinstance(node, tree.WindowClause):
+            parts: tuple[Any, ...] = (*node.partition_by, *(clause.expression for clause in node.order_by))
+        else:
+            parts = (*node.arguments, *([node.filter] if node.filter is not None else []))
+        if isinstance(node, tree.Aggref):
+            parts += (*node.direct_arguments, *(clause.expression for clause in node.order_by))
+        yield from (part for part in parts if is_volatile(part))
+
+
+class _Sorted(Below):
+    """The output, and the keys that are not in it."""
+
+    def __init__(self, query: tree.Query) -> None:
+        super().__init__(query)
+        self._made: list[tuple[tree.Expr, tree.Var]] = []
+
+    def column(self, item: tree.Expr) -> tree.Var:
+        made = tree.Var(0, self.add(item), item.type)
+        self._made.append((item, made))
+        return made
+
+    def key(self, item: tree.Expr) -> tree.Var:
+        same = [made for known, made in self._made if known is item] or [m for known, m in self._made if known == item]
+        return same[0] if same else self.column(item)
+
+
+class _Windows(Below):
+    """Columns, aggregates and groups, and what is volatile in windows and their calls: two calls have two values."""
+
+    def __init__(self, query: tree.Query, volatile: tuple[tree.Expr, ...]) -> None:
+        super().__init__(query)
+        self._volatile = {id(item) for item in volatile}
+        self._keys = {
+            key: None for clause in query.windows for key in _parts((clause,))
+        }  # the same in a window and in ORDER BY
+
+    def is_column(self, item: object, depth: int) -> bool:
+        if isinstance(item, (tree.Var, tree.Aggref)):
+            return item.levels_up == depth
+        if depth:
+            return False
+        return isinstance(item, tree.GroupingFunc) or item in self.groups or self._is_volatile(item)
+
+    def _is_volatile(self, item: object) -> bool:
+        return id(item) in self._volatile or item in self._keys
+
+    def number(self, item: tree.Expr) -> int:
+        alone = id(item) in self._volatile and item not in self._keys
+        return self.add(item) if alone else super().number(item)
+
+
+class _Groups(Below):
+    """Columns, and what is volatile in GROUP BY and in the operands of aggregates."""
+
+    def __init__(self, query: tree.Query, volatile: tuple[tree.Expr, ...]) -> None:
+        super().__init__(query)
+        self.grouped = False  # the level below is not
+        self._volatile = {id(item) for item in volatile if is_volatile(item)}
+        self._keys = {item: None for item in query.group_by if is_volatile(item)}
+
+    def is_column(self, item: object, depth: int) -> bool:
+        if isinstance(item, tree.Var):
+            return item.levels_up == depth
+        return not depth and (id(item) in self._volatile or item in self._keys)
+
+    def number(self, item: tree.Expr) -> int:
+        alone = id(item) in self._volatile and item not in self._keys
+        return self.add(item) if alone else super().number(item)

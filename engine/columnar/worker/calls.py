@@ -1,0 +1,97 @@
+"""Which calls of Python functions are under way in the worker, of which queries, and how they are ended.
+
+DuckDB asks for nothing while a function runs, and calls one for 2,048 rows at once. So a query that is stopped while
+its functions are called is ended here: its call is left by an exception between two of its steps
+(PyThreadState_SetAsyncExc), as often as it takes. A single step of C, one search by a regular expression above all,
+keeps the interpreter and cannot be left: then the worker does not hear that it is to cancel something, and the engine
+puts another one in its place (engine/columnar/client.py).
+
+DuckDB does not say for which query it calls. On the thread that runs a query it is that one; on its other threads it is
+one of those that ran when the call began. So these calls are left only where nothing else has ended the query for
+PATIENCE, and where no table is being loaded. A query that loses a call of its own by that fails with `lost`, and the
+engine runs it again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import get_ident
+from time import monotonic
+from typing import TypeVar
+
+from catalog.errors import SqlError
+from catalog.memory import UNLIMITED, meter
+
+PATIENCE = 0.3  # seconds for which a call that may be another query's is left alone
+LOST = "57P02"  # of a query whose call was ended with another query
+
+Result = TypeVar("Result")
+_running: dict[int, int] = {}  # queries, and the bytes that values of each may take
+_threads: dict[int, int] = {}  # threads that run queries
+_under_way: dict[int, _Call] = {}  # by thread
+_left: dict[int, _Call] = {}  # by thread: the call that it is to leave, or has left, last
+_interrupt = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_interrupt.argtypes = (ctypes.c_ulong, ctypes.py_object)
+_numbers = itertools.count()
+loading = False  # a table is made or changed: what is called may be for that
+
+
+class Interrupted(BaseException):
+    """A call is left."""
+
+
+@dataclass(slots=True)
+class _Call:
+    number: int
+    queries: frozenset[int]
+    began: float  # on the monotonic clock
+    loads: bool
+
+
+@contextmanager
+def of_query(identifier: int, memory: int) -> Iterator[None]:
+    """The calling thread runs a query, values of which may take so many bytes."""
+    thread = get_ident()
+    _running[identifier], _threads[thread] = memory, identifier
+    try:
+        yield
+    finally:
+        _running.pop(identifier, None)
+        _threads.pop(thread, None)
+
+
+def call(function: Callable[[], Result]) -> Result:
+    """Its result. It has a meter of memory, and may be left: then this raises SqlError."""
+    thread = get_ident()
+    own = _threads.get(thread)
+    queries = frozenset(_running) if own is None else frozenset((own,))
+    limit = max([_running.get(query, UNLIMITED) for query in queries], default=UNLIMITED)
+    this = _Call(next(_numbers), queries, monotonic(), own is None and loading)
+    while True:
+        try:
+            _under_way[thread] = this
+            try:
+                meter().begin(limit, None)
+                return function()
+            finally:
+                # What interrupts a thread reaches it before its next step, so nothing does once this is done.
+                _under_way.pop(thread, None)
+        except Interrupted:
+            if _left.get(thread) is this:
+                raise SqlError(LOST, "the analytic worker has ended a call of this query with another query") from None
+            # It was for the call before this one, which had just ended: once more.
+
+
+def leave(query: int, since: float) -> None:
+    """Interrupts the calls of a query that is stopped since then, on the monotonic clock. On one thread only."""
+    late = monotonic() - PATIENCE
+    for thread, this in list(_under_way.items()):
+        if query not in this.queries or (len(this.queries) > 1 and max(this.began, since) > late) or this.loads:
+            continue
+        _left[thread] = this
+        if thread in _under_way:  # between this and the next line no other thread takes a step
+            _interrupt(thread, Interrupted)

@@ -1,0 +1,152 @@
+"""Who owns what, who may give it to whom, and where it may go (PostgreSQL 15: ATExecChangeOwner, AlterObjectOwner,
+CheckSetNamespace and their kin): one rule for all kinds of objects.
+
+An owner is the role itself, or a member that inherits from it. To give an object away one has to own it and to be a
+member of the new owner, who needs CREATE where the object lies; superusers may give anything to anybody.
+"""
+
+from __future__ import annotations
+
+from catalog.errors import SqlError
+from catalog.privileges import Owned, is_member, is_owner, may, owner_of
+from catalog.schema import (
+    ChangeStream,
+    Collation,
+    Composite,
+    Database,
+    Domain,
+    Enum,
+    Extension,
+    Index,
+    Parameter,
+    Role,
+    Routine,
+    Schema,
+    Sequence,
+    Table,
+    Tablespace,
+    View,
+)
+from engine.ddl.context import DdlContext
+from engine.sql import ast
+
+_WORDS: dict[type[Owned], str] = {
+    Table: "table", View: "view", Index: "index", Sequence: "sequence", Schema: "schema", Database: "database",
+    Tablespace: "tablespace", Enum: "type", Domain: "type", Composite: "type", Collation: "collation",
+    Extension: "extension", ChangeStream: "change stream", Parameter: "parameter",
+}  # fmt: skip
+
+
+def user_role(context: DdlContext) -> Role:
+    """The current user."""
+    found = context.catalog.get(context.user_oid)
+    assert isinstance(found, Role)
+    return found
+
+
+def role_named(context: DdlContext, name: str) -> Role:
+    """The role that a statement names. Raises 42704."""
+    named = {"current_user": context.user_name, "current_role": context.user_name}
+    wanted = context.session_user_name if name == "session_user" else named.get(name, name)
+    found = context.catalog.get(context.catalog.roles.get(wanted, 0))
+    if not isinstance(found, Role):
+        raise SqlError("42704", f'role "{wanted}" does not exist')
+    return found
+
+
+def word_of(item: Owned) -> str:
+    """What messages call its kind."""
+    if isinstance(item, Routine):
+        return "procedure" if item.kind == "p" else "function"
+    if isinstance(item, Table) and item.query is not None:
+        return "materialized view"
+    return _WORDS[type(item)]
+
+
+def owns(context: DdlContext, item: Owned) -> bool:
+    return is_owner(context.catalog, item, user_role(context))
+
+
+def must_own(context: DdlContext, item: Owned) -> None:
+    """42501 unless the user owns the object."""
+    if not owns(context, item):
+        raise SqlError("42501", f"must be owner of {word_of(item)} {item.name}")
+
+
+def must_own_to_drop(context: DdlContext, item: Owned) -> None:
+    """The same; the owner of a schema may drop what lies in it too."""
+    schema = context.catalog.get(getattr(item, "schema", 0))
+    if not (isinstance(schema, Schema) and owns(context, schema)):
+        must_own(context, item)
+
+
+def must_be_member(context: DdlContext, role: Role) -> None:
+    """42501 unless the user may become that role."""
+    if not is_member(context.catalog, user_role(context), role.oid):
+        raise SqlError("42501", f'must be member of role "{role.name}"')
+
+
+def must_create_schemas(context: DdlContext, role: Role) -> None:
+    """42501 unless a role holds CREATE on the database."""
+    database = context.catalog.get(context.catalog.database)
+    assert isinstance(database, Database)
+    if not may(context.catalog, database, role, "C"):
+        raise SqlError("42501", f"permission denied for database {database.name}")
+
+
+def must_create_in(context: DdlContext, schema: int, role: Role) -> None:
+    """42501 unless a role holds CREATE on a schema."""
+    found = context.catalog.get(schema)
+    assert isinstance(found, Schema)
+    if not may(context.catalog, found, role, "C"):
+        raise SqlError("42501", f"permission denied for schema {found.name}")
+
+
+def must_rename(context: DdlContext, item: Owned) -> None:
+    """42501 unless the user owns an object and might create it where it lies."""
+    must_own(context, item)
+    must_create_in(context, getattr(item, "schema", 0), user_role(context))
+
+
+def new_owner(context: DdlContext, item: Owned, name: str) -> Role:
+    """The role that an object is to be given to. Raises 42704, 42501."""
+    role = role_named(context, name)
+    user = user_role(context)
+    if role.oid == owner_of(item) or user.superuser:
+        return role
+    must_own(context, item)
+    must_be_member(context, role)
+    if isinstance(item, Schema):
+        must_create_schemas(context, user)
+    elif isinstance(item, Database):
+        if not user.create_db:
+            raise SqlError("42501", "permission denied to change owner of database")
+    elif isinstance(item, ChangeStream):
+        must_create_schemas(context, role)
+        if item.all_tables and not role.superuser:
+            raise SqlError(
+                "42501",
+                f'permission denied to change owner of change stream "{item.name}"',
+                hint="The owner of a FOR ALL TABLES change stream must be a superuser.",
+            )
+    elif not isinstance(item, Tablespace | Parameter):
+        must_create_in(context, item.schema, role)
+    return role
+
+
+def target_schema(context: DdlContext, schema: int, name: str, wanted: str) -> Schema:
+    """The schema that an object of a name, now in `schema`, is to be moved to. Raises 3F000, 42501, 0A000."""
+    found = context.creation_schema(ast.RangeVar(None, wanted, name))
+    if found.oid != schema:
+        for place in (found.name, context.catalog.schema_name(schema)):
+            if place.startswith("pg_temp_"):
+                raise SqlError("0A000", "cannot move objects into or out of temporary schemas")
+            if place == "pg_toast":
+                raise SqlError("0A000", "cannot move objects into or out of TOAST schema")
+    return found
+
+
+def refuse_reserved(role: Role, detail: str) -> None:
+    """42939 for a role that every server has."""
+    if role.name.startswith("pg_"):
+        raise SqlError("42939", f'role name "{role.name}" is reserved', detail=detail)

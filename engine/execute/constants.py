@@ -1,0 +1,465 @@
+"""What PostgreSQL computes when it plans, as far as it fails, or keeps something from failing (eval_const_expressions).
+
+    CASE WHEN id = 1 THEN 1 / 0 ELSE 0 END      22012, whatever the rows are: 1 / 0 is computed before the first
+    CASE WHEN true THEN 1 ELSE max(1 / 0) END   1: what is behind a constant condition is not computed
+    coalesce(-22, count(45 / 0))                -22, likewise
+
+The values of parameters, which lifted literals are too, are known when an execution begins. So planning looks for
+constant calls that may fail, and makes a function that each execution runs once, before anything else (`fails_first`).
+Most statements have no such call, and nothing to run. Aggregates and sub-queries are computed before the expressions
+around them: where a constant keeps them from being computed, planning takes them out (`without_unreached`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NoReturn, cast
+
+from catalog.errors import SqlError, not_supported
+from catalog.patience import FIRST, TooLong, fold
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
+from engine.execute.code import NotOnRowPath
+from engine.execute.context import ExecContext, small_values
+from engine.execute.expressions import compile_expression, constant_value
+from engine.sql import tree
+from engine.sql.analyze.walk import children, expressions_in, inner_nodes, substitute, transform
+from engine.sql.folding import Folding
+
+Check = Callable[[ExecContext, Sequence[object]], object]
+
+_CONDITIONALS = (tree.CaseExpr, tree.CoalesceExpr, tree.BoolExpr)
+_EAGER = (tree.Aggref, tree.WindowFunc, tree.SubLink)
+_FOLDED = (
+    tree.RelabelType, tree.CoerceTypmod, tree.BoolExpr, tree.CaseExpr, tree.CoalesceExpr, tree.MinMaxExpr,
+    tree.NullTest, tree.BooleanTest, tree.ArrayExpr, tree.SubscriptingRef, tree.RowExpr, tree.FieldSelect,
+)  # fmt: skip
+_OF_PLAIN_CALLS = (tree.FuncExpr, tree.RelabelType, tree.CoerceTypmod, tree.CoerceViaIO)
+_OF_ONE_FUNCTION = (tree.FuncExpr, tree.NullIfExpr, tree.DistinctExpr, tree.ScalarArrayOp)
+_COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
+# Casts to a wider type; a sign, which no number that was written without one is too small for.
+_NEVER_FAIL = frozenset((
+    "i2toi4", "int28", "int48", "int2_numeric", "int4_numeric", "int8_numeric", "i2tof", "i4tof", "i8tof", "i2tod",
+    "i4tod", "i8tod", "ftod", "float4_numeric", "float8_numeric", "numeric_float8", "int2um", "int4um", "int8um",
+    "numeric_uminus", "float4um", "float8um", "int2up", "int4up", "int8up", "numeric_uplus", "float4up", "float8up",
+    "textcat", "text", "boolne", "booleq", "int4_bool", "bool_int4", "date_timestamp", "textlen", "upper", "lower",
+    "rtrim1", "btrim1", "ltrim1", "text_name", "name_text", "bpchar_text", "char_text", "quote_literal",
+    "build_json", "to_json", "to_jsonb",
+))  # fmt: skip
+# Types whose text forms depend on nothing but the value.
+_TEXT_FORMS = frozenset((16, 20, 21, 23, 25, 700, 701, 1042, 1043, 1700))
+_BOOL = TypeRef(16)
+
+
+def has_failing(analyzed: tree.Analyzed) -> bool:
+    """Whether there is a constant call that may fail: without one, neither of the following has anything to do. Every
+    statement is asked, and most calls have a column among their arguments."""
+    holds = _Constants().holds
+    for item in inner_nodes(analyzed.statement):
+        if type(item) is tree.FuncExpr:
+            for argument in item.arguments:
+                if type(argument) is tree.Var:
+                    break
+            else:
+                if _fails(item) and holds(item, True):
+                    return True
+        elif _fails(item) and holds(item, True):
+            return True
+    return False
+
+
+def fails_first(analyzed: tree.Analyzed, settings: FormatSettings) -> Check | None:
+    """What an execution has to run before anything else; it raises what PostgreSQL's planner does, and TooLong where
+    that takes long: what fails then fails when it is computed. None: nothing."""
+    statement = analyzed.statement
+    finder = _Finder(settings, analyzed.literals)
+    found = finder.query(statement) if isinstance(statement, tree.Query) else finder.change(statement)
+    return _in_turn(found) if found else None
+
+
+def _in_turn(checks: Sequence[Check]) -> Check:
+    """Runs the checks over values that are not large: with others one step of C may take long."""
+
+    def run(context: ExecContext, parameters: Sequence[object]) -> None:
+        with small_values(context):
+            for check in checks:
+                check(context, parameters)
+
+    FIRST.add(run.__code__)
+    return run
+
+
+def _choice(condition: Check, outcome: object, then: Sequence[Check], other: Sequence[Check]) -> Check:
+    """Runs `then` where the condition has this outcome, and `other` where it has not."""
+
+    def run(context: ExecContext, parameters: Sequence[object]) -> None:
+        for check in then if condition(context, parameters) is outcome else other:
+            check(context, parameters)
+
+    FIRST.add(run.__code__)
+    return run
+
+
+class _Constants:
+    """Which expressions of a statement the planner computes, its parameters being known."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bool], tuple[object, bool]] = {}  # by the identity of the first
+
+    def holds(self, node: object, tested: bool = False) -> bool:
+        """Whether it is one. `tested`: what the CASE around it tests is one."""
+        kind = type(node)
+        if kind is tree.Const or kind is tree.Param:
+            return True
+        if kind is tree.Var:
+            return False
+        known = self._known.get((id(node), tested))
+        if known is None:
+            known = self._known[id(node), tested] = (node, self._found(node, tested))
+        return known[1]
+
+    def _found(self, node: object, tested: bool) -> bool:
+        if isinstance(node, tree.CaseTestExpr):
+            return tested
+        if isinstance(node, tree.CoerceViaIO):
+            if not _TEXT_FORMS.issuperset((node.argument.type.oid, node.type.oid)):
+                return False
+        elif isinstance(node, _OF_ONE_FUNCTION):
+            function = node.function
+            if function.volatility != "i" or function.returns_set or function.kind != "f":
+                return False
+        elif not isinstance(node, _FOLDED):
+            return False
+        tested = tested or (isinstance(node, tree.CaseExpr) and node.argument is not None)
+        for child in children(node):  # noqa: SIM110 - a generator for each call costs more than the question
+            if not self.holds(child, tested):
+                return False
+        return True
+
+
+def is_null(node: object) -> bool:
+    """Whether the planner sees that it is NULL: a strict function of a constant NULL is, whatever else it is given."""
+    if isinstance(node, tree.Const):
+        return node.value is None
+    if isinstance(node, tree.RelabelType | tree.CoerceTypmod):
+        return is_null(node.argument)
+    if not isinstance(node, tree.FuncExpr) or not node.function.strict or node.function.returns_set:
+        return False
+    return node.function.kind == "f" and any(is_null(argument) for argument in node.arguments)
+
+
+def may_fail(node: object) -> bool:
+    """Whether computing a constant expression may raise."""
+    return any(map(_fails, inner_nodes(node)))
+
+
+def _fails(node: Any) -> bool:
+    """Whether it may raise where nothing within it does."""
+    kind = type(node)
+    if kind is tree.FuncExpr:
+        compares = node.operator is not None and node.operator.name in _COMPARISONS
+        return not compares and node.function.source not in _NEVER_FAIL
+    return kind is tree.CoerceTypmod or kind is tree.CoerceViaIO
+
+
+class _Finder:
+    """Looks for the constant calls of one statement that may fail."""
+
+    def __init__(self, settings: FormatSettings, literals: int) -> None:
+        self._settings = settings
+        self._literals = literals
+        self._folding = Folding(literals)
+        self._is_constant = _Constants().holds
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def change(self, node: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> list[Check]:
+        """Of an INSERT the rows of VALUES are left out, which are computed anyway."""
+        found: list[Check] = []
+        for name in ("assignments", "where", "source", "on_conflict", "condition", "actions", "returning"):
+            value = getattr(node, name, None)
+            for item in value if isinstance(value, tuple) else () if value is None else (value,):
+                found += self._part(item)
+        return [*found, *self._sources(node.range_table, node, node.ctes)]
+
+    def query(self, node: tree.Query, used: Callable[[int], bool] | None = None) -> list[Check]:
+        """`used`: whether the query around asks for an output column; the others are not computed."""
+        found: list[Check] = []
+        number = 0
+        if node.distinct is not None or used is None or node.set_operation is not None:
+            used = _any_column
+        for target in node.targets:
+            number += not target.junk
+            if target.junk or used(number):
+                found += self.checks(target.expression)
+        for name in ("from_items", "where", "group_by", "having", "windows", "order_by", "limit", "offset"):
+            value = getattr(node, name)
+            for item in value if isinstance(value, tuple) else () if value is None else (value,):
+                found += self._part(item)
+        return [*found, *self._sources(node.range_table, node, node.ctes)]
+
+    def _sources(self, entries: Iterable[tree.RangeEntry], around: Any, ctes: tuple[tree.Cte, ...]) -> list[Check]:
+        found: list[Check] = []
+        for place, entry in enumerate(entries):
+            if isinstance(entry, tree.RangeSubquery):
+                found += self.query(entry.query, _columns_used(around, place))
+            elif isinstance(entry, tree.RangeFunction):
+                found += self._all(entry.functions)
+            elif isinstance(entry, tree.RangeValues):
+                for row in entry.rows:
+                    found += self._all(row)
+        if ctes:
+            asked = {item.name for item, _ in expressions_in(around) if isinstance(item, tree.RangeCte)}
+            for cte in ctes:
+                if not isinstance(cte.query, tree.Query):
+                    found += self.change(cte.query)
+                elif cte.name in asked:
+                    found += self.query(cte.query)
+        return found
+
+    def _part(self, item: Any) -> list[Check]:
+        if isinstance(item, tree.Assignment):
+            value = item.expression
+            if isinstance(value, tree.CoerceTypmod) and isinstance(value.argument, tree.Const | tree.Param):
+                return []  # the most frequent of all; it fails with the first row that changes
+        return self.checks(item)
+
+    # ---- expressions ------------------------------------------------------------------------------------------------
+
+    def _all(self, nodes: Iterable[object]) -> list[Check]:
+        return [check for node in nodes for check in self.checks(node)]
+
+    def checks(self, node: Any) -> list[Check]:
+        """What is computed of an expression, in the order in which it is."""
+        if isinstance(node, tree.Const | tree.Param | tree.Var):
+            return []
+        if isinstance(node, tree.Query):
+            return self.query(node)
+        if isinstance(node, tree.SubLink) and node.kind == "exists" and not node.query.has_aggregates:
+            return self.query(node.query, _no_column)
+        if isinstance(node, tree.CaseExpr):
+            return self._case(node)
+        if isinstance(node, tree.CoalesceExpr):
+            return self._coalesce(node)
+        if isinstance(node, tree.BoolExpr) and node.operator != "not":
+            return self._connected(node)
+        if not self._is_constant(node):
+            return self._all(children(node))
+        if not may_fail(node):
+            return []
+        return [*self._beside_null(node), *self._computed(node)]
+
+    def _beside_null(self, node: tree.Expr) -> list[Check]:
+        """What is computed before a constant expression, whose own computation leaves arguments out that are beside a
+        NULL. What it computes itself is looked for once, however deep it is."""
+        if not isinstance(node, _OF_PLAIN_CALLS):
+            return self._all(children(node))
+        found: list[Check] = []
+        inside: list[Any] = [node]
+        while inside:
+            item = inside.pop()
+            if not isinstance(item, _OF_PLAIN_CALLS):
+                found = [*self.checks(item), *found]
+                continue
+            arguments: list[Any] = list(children(item))
+            doubtful = [place for place, one in enumerate(arguments) if not self._folding.is_never_null(one)]
+            for place, argument in enumerate(arguments):
+                if doubtful in ([], [place]):
+                    inside.append(argument)
+                else:
+                    found = [*found, *self.checks(argument)]
+        return found
+
+    def _computed(self, node: tree.Expr) -> list[Check]:
+        if not may_fail(node):
+            return []
+        try:
+            if _without_parameters(node) and constant_value(node) is not None:
+                return []
+        except NotOnRowPath:  # nobody can say beforehand
+            return []
+        check = self._function(node)
+        return [] if check is None else [check]
+
+    def _function(self, node: tree.Expr) -> Check | None:
+        try:
+            return compile_expression(node, self._settings)
+        except NotOnRowPath:
+            return None
+
+    def _case(self, node: tree.CaseExpr) -> list[Check]:
+        argument = node.argument
+        before = [] if argument is None else self.checks(argument)
+        if argument is not None and is_null(argument):
+            argument = tree.Const(None, argument.type)
+        found = self.checks(node.default)
+        for condition, result in reversed(node.whens):
+            test = condition
+            if argument is not None and self._is_constant(argument):
+                test = _with_argument(condition, argument)
+            if is_null(test):
+                found = [*self.checks(test), *found]
+            elif self._is_constant(test):
+                found = [*self.checks(test), *self._chosen(test, True, self.checks(result), found)]
+            else:
+                found = [*self.checks(test), *self.checks(result), *found]
+        return [*before, *found]
+
+    def _coalesce(self, node: tree.CoalesceExpr) -> list[Check]:
+        found: list[Check] = []
+        for argument in reversed(node.arguments):
+            if self._folding.is_never_null(argument):
+                found = []
+            elif self._is_constant(argument) and not is_null(argument):
+                found = self._chosen(tree.NullTest(argument, True), True, found, [])
+            found = [*self.checks(argument), *found]
+        return found
+
+    def _connected(self, node: tree.BoolExpr) -> list[Check]:
+        found: list[Check] = []
+        for argument in reversed(node.arguments):
+            if self._is_constant(argument) and not is_null(argument):
+                found = self._chosen(argument, node.operator == "or", [], found)
+            found = [*self.checks(argument), *found]
+        return found
+
+    def _chosen(self, test: tree.Expr, outcome: bool, then: list[Check], other: list[Check]) -> list[Check]:
+        if not then and not other:
+            return []
+        if self._literals and not _without_parameters(test):
+            refuse_template()
+        condition = self._function(test)
+        return [] if condition is None else [_choice(condition, outcome, then, other)]
+
+
+def refuse_template() -> NoReturn:
+    """Literals that were lifted out of the text decide what is computed: they are to be known when it is planned."""
+    not_supported("a template whose literals decide what is computed")
+
+
+def _no_column(number: int) -> bool:
+    return False
+
+
+def _any_column(number: int) -> bool:
+    return True
+
+
+def _columns_used(around: Any, place: int) -> Callable[[int], bool] | None:
+    """Which columns of a sub-query in FROM the query around it asks for; None for all."""
+    if isinstance(around, tree.Query) and around.set_operation is not None:
+        return None
+    asked: set[int] = set()
+    seen = replace(
+        around, range_table=tuple(item for item in around.range_table if not isinstance(item, tree.RangeJoin))
+    )
+    for item, depth in expressions_in(seen):
+        if isinstance(item, tree.Var) and item.relation == place and item.levels_up + 1 == depth:
+            asked.add(item.column)
+    return None if 0 in asked else asked.__contains__
+
+
+def _with_argument(condition: tree.Expr, argument: tree.Expr) -> tree.Expr:
+    """A condition of CASE with the constant that it tests in it."""
+    return cast(
+        tree.Expr,
+        substitute(condition, lambda item, depth: argument if isinstance(item, tree.CaseTestExpr) else item),
+    )
+
+
+def _without_parameters(node: object) -> bool:
+    return not any(isinstance(item, tree.Param) for item, _ in expressions_in(node))
+
+
+# ---- what constants keep from being computed ------------------------------------------------------------------------
+
+
+def without_unreached(analyzed: tree.Analyzed) -> tree.Analyzed:
+    """The statement without what a constant keeps from being computed, where that could fail. Raises 0A000 where it
+    depends on literals that were lifted out of the text: with these in their places it does not."""
+    if not any(isinstance(item, _CONDITIONALS) for item, _ in expressions_in(analyzed.statement)):
+        return analyzed
+    reach = _Reach(analyzed.literals)
+    return replace(analyzed, statement=cast(tree.Statement, transform(analyzed.statement, reach.change)))
+
+
+class _Reach:
+    """What is left of an expression, once its constants are known."""
+
+    def __init__(self, literals: int) -> None:
+        self._literals = literals
+        self._folding = Folding(literals)
+        self._is_constant = _Constants().holds
+
+    def change(self, node: Any, depth: int) -> object:
+        """For `transform`."""
+        if isinstance(node, tree.CoalesceExpr):
+            return self._coalesce(node)
+        if isinstance(node, tree.CaseExpr):
+            return self._case(node)
+        if isinstance(node, tree.BoolExpr) and node.operator != "not":
+            return self._connected(node)
+        return node
+
+    def _known(self, test: tree.Expr, rest: Iterable[object]) -> tuple[object] | None:
+        """The value of a condition, in a tuple; None if rows decide, or parameters, or it fails."""
+        if is_null(test):
+            return (None,) if not may_fail(test) else None
+        if not self._is_constant(test):
+            return None
+        if not _without_parameters(test):
+            if self._literals and any(_is_eager(node) for node in rest):
+                refuse_template()
+            return None
+        try:
+            return (fold(compile_expression(test, DEFAULT_FORMAT), (cast(Any, None), ())),)
+        except (SqlError, TooLong, RecursionError, NotOnRowPath):
+            return None  # what fails now fails when it runs
+
+    def _case(self, node: tree.CaseExpr) -> tree.Expr:
+        whens = []
+        default, argument = node.default, node.argument
+        known_argument = argument is None or self._is_constant(argument) or is_null(argument)
+        if argument is not None and is_null(argument) and not may_fail(argument):
+            argument = tree.Const(None, argument.type)
+        for place, (condition, result) in enumerate(node.whens):
+            test = condition if argument is None else _with_argument(condition, argument)
+            later = chain((result,), chain.from_iterable(node.whens[place + 1 :]), (node.default,))
+            known = self._known(test, later) if known_argument else None
+            if known is None:
+                whens.append((condition, result))
+            elif known[0] is True:
+                default = result
+                break
+        return replace(node, whens=tuple(whens), default=default) if whens else default
+
+    def _coalesce(self, node: tree.CoalesceExpr) -> tree.Expr:
+        kept: list[tree.Expr] = []
+        for argument in node.arguments:
+            if isinstance(argument, tree.Const) and argument.value is None:
+                continue
+            kept.append(argument)
+            if self._folding.is_never_null(argument):
+                break
+        if not kept:
+            return tree.Const(None, node.type)
+        return kept[0] if len(kept) == 1 else replace(node, arguments=tuple(kept))
+
+    def _connected(self, node: tree.BoolExpr) -> tree.Expr:
+        decides = node.operator == "or"
+        kept: list[tree.Expr] = []
+        for place, argument in enumerate(node.arguments):
+            known = self._known(argument, node.arguments[place + 1 :])
+            if known is None or known[0] is None:
+                kept.append(argument)
+            elif known[0] is decides:
+                kept.append(tree.Const(decides, _BOOL))
+                break
+        if not kept:
+            return tree.Const(not decides, _BOOL)
+        return kept[0] if len(kept) == 1 else replace(node, arguments=tuple(kept))
+
+
+def _is_eager(node: object) -> bool:
+    return any(isinstance(item, _EAGER) for item, _ in expressions_in(node))

@@ -1,0 +1,65 @@
+"""Details of errors that show values of a row: as much of it as the user may read (execMain.c, genam.c, ri_triggers.c).
+
+Whoever makes the error does not know who is told. So the detail says which columns it shows, and the session narrows it
+when it hands the error out: the whole row to whoever may read the table; else the columns that may be read or that the
+statement itself has given, by their names; of a key all or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from catalog.privileges import may, may_columns
+from catalog.schema import Catalog, Role, Table
+
+Given = Callable[[Table], frozenset[int]]
+"""The columns (attnums) of a table that the statement has given values."""
+
+
+class ShownKey(str):
+    """A detail with values of a key, of which `hidden` is left for those who may not read all of them. `numbers`: the
+    key's columns; 0 is an expression, which asks for the whole table."""
+
+    table: Table
+    numbers: Sequence[int]
+    hidden: str | None
+
+    def narrowed(self, catalog: Catalog, role: Role, given: Given) -> str | None:
+        """What a role is told."""
+        readable = may(catalog, self.table, role, "r") or (
+            0 not in self.numbers and may_columns(catalog, self.table, role, "r", frozenset(self.numbers))
+        )
+        return str(self) if readable else self.hidden
+
+
+class ShownRow(str):
+    """'Failing row contains (1, null).' `values`: the texts of the columns, by their numbers."""
+
+    table: Table
+    values: Mapping[int, str]
+
+    def narrowed(self, catalog: Catalog, role: Role, given: Given) -> str | None:
+        """What a role is told."""
+        if may(catalog, self.table, role, "r"):
+            return str(self)
+        told = given(self.table)
+        seen = {
+            self.table.column_by_number(number).name: text
+            for number, text in self.values.items()
+            if number in told or may_columns(catalog, self.table, role, "r", frozenset([number]))
+        }
+        return f"Failing row contains ({', '.join(seen)}) = ({', '.join(seen.values())})." if seen else None
+
+
+def shown_key(table: Table, numbers: Sequence[int], text: str, hidden: str | None = None) -> ShownKey:
+    """The detail of an error about a key."""
+    found = ShownKey(text)
+    found.table, found.numbers, found.hidden = table, numbers, hidden
+    return found
+
+
+def shown_row(table: Table, values: Mapping[int, str]) -> ShownRow:
+    """The detail of an error about a row."""
+    found = ShownRow(f"Failing row contains ({', '.join(values.values())}).")
+    found.table, found.values = table, values
+    return found

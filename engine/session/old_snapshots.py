@@ -1,0 +1,47 @@
+"""What old snapshots may keep in memory.
+
+While a snapshot is open, what is written after it stays in memory beyond its flush, for the analytic worker to be told
+what the snapshot does not see (engine/columnar/feed.py). PostgreSQL keeps such rows in its tables, where they take the
+disk; here they would take the machine's memory, and with it all other connections. So what is kept for snapshots may
+take as much as `memory` says; beyond that the connection with the oldest snapshot is ended, and then the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.storage.moments import lsn_in
+
+if TYPE_CHECKING:
+    from engine.node import Node
+    from engine.storage.tablespace import Tablespace
+
+log = logging.getLogger("shoal.session")
+
+
+def bound(node: Node, space: Tablespace) -> bool:
+    """Ends the connection with the oldest snapshot if too much is kept in a tablespace for such. Whether it did."""
+    kept = space.kept_bytes
+    if kept <= node.memory.limit:
+        return False
+    holders = [
+        (lsn_in(space.slot, session.transaction.snapshot.lsn), session)
+        for session in node.sessions.values()
+        if session.transaction is not None and session.transaction.snapshot is not None
+    ]
+    if not holders:
+        return False
+    _, session = min(holders, key=lambda item: item[0])
+    log.warning("session %d is ended: %d MB are kept in memory for old snapshots", session.process_id, kept >> 20)
+    session.cancel(
+        SqlError(
+            "53200",
+            "terminating connection because of what its snapshot keeps in memory",
+            detail=f"What was written since takes {kept >> 20} MB, more than memory ({node.memory.limit >> 20} MB).",
+            hint="End transactions at REPEATABLE READ earlier, or raise the server's setting memory.",
+            severity="FATAL",
+        )
+    )
+    return True

@@ -1,0 +1,99 @@
+"""Which domain, or which table's row, a value or an array is of: `TypeRef.domain` of what expressions make of others.
+
+ARRAY[4::d4]          d4[]: the array type over the domain
+(x.v)[1], unnest(v)   of a column of d4[]: d4
+x                     the whole row of table x: its row type; for the tree it is a record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.schema import Table
+from catalog.system import numbering
+from catalog.types.base import TypeRef
+from catalog.types.user import base_domain, entry_of
+from engine.sql import tree
+from engine.sql.analyze.typeinfo import (
+    ANYARRAY,
+    ANYCOMPATIBLE,
+    ANYCOMPATIBLEARRAY,
+    ANYCOMPATIBLENONARRAY,
+    ANYELEMENT,
+    ANYNONARRAY,
+    RECORD,
+    RECORD_REF,
+    UNKNOWN,
+)  # fmt: skip
+
+_ARRAYS = frozenset((ANYARRAY, ANYCOMPATIBLEARRAY))
+_FAMILIES = (
+    frozenset((ANYELEMENT, ANYNONARRAY, ANYARRAY)),
+    frozenset((ANYCOMPATIBLE, ANYCOMPATIBLENONARRAY, ANYCOMPATIBLEARRAY)),
+)
+
+
+def row_of(entry: tree.RangeEntry) -> TypeRef:
+    """The type of a whole row: a record, with the row type where it is of a table or a view."""
+    relation: int | None = None
+    if isinstance(entry, tree.RangeTable):
+        relation = entry.table.oid if isinstance(entry.table, Table) else None
+    elif isinstance(entry, tree.RangeSubquery):
+        relation = entry.view
+    return RECORD_REF if relation is None else TypeRef(RECORD, -1, numbering.row_type(relation))
+
+
+def array_over(domain: int) -> int:
+    """The array type over a domain or a row type; 0 where there is none."""
+    if numbering.ROW_TYPES <= domain < numbering.ARRAY_TYPES:
+        return domain - numbering.ROW_TYPES + numbering.ARRAY_TYPES
+    entry = entry_of(domain)
+    return 0 if entry is None else entry.row.array
+
+
+def element_within(domain: int) -> int:
+    """The domain or row type of an array's elements, the array's type being `domain`; 0 where it is of neither."""
+    if numbering.ARRAY_TYPES <= domain < numbering.RULES:
+        return domain - numbering.ARRAY_TYPES + numbering.ROW_TYPES
+    entry = entry_of(base_domain(domain))
+    element = 0 if entry is None else entry.row.element
+    return element if element and _is_domain(element) else 0
+
+
+def slice_of(type_: TypeRef) -> TypeRef:
+    """The type of a slice of an array: never a domain over arrays, whose conditions nobody has asked of it."""
+    return TypeRef(type_.oid, type_.typmod, base_domain(type_.domain))
+
+
+def common_domain(types: Sequence[TypeRef]) -> int:
+    """The domain that all are of, 0 where there is none. Beside what has no type yet a value of a domain is one of the
+    base type; a row, or an array of a domain, stays what it is."""
+    first = types[0]
+    if all(item.domain == first.domain and item.oid == first.oid for item in types):
+        return first.domain
+    bases = {(item.oid, base_domain(item.domain)) for item in types if item.oid != UNKNOWN}
+    return next(iter(bases))[1] if len(bases) == 1 else 0
+
+
+def result_domain(types: Sequence[TypeRef], wanted: Sequence[int], result: int) -> int:
+    """The domain of a call's result of this declared type, `wanted` being the declared types of its arguments: that
+    which all arguments of the result's polymorphic family share."""
+    for family in _FAMILIES:
+        if result in family:
+            break
+    else:
+        return 0
+    parts = {
+        element_within(given.domain) if want in _ARRAYS else given.domain
+        for given, want in zip(types, wanted, strict=False)
+        if want in family and given.oid != UNKNOWN
+    }
+    if len(parts) != 1:
+        return 0
+    (part,) = parts
+    return array_over(part) if part and result in _ARRAYS else part
+
+
+def _is_domain(oid: int) -> bool:
+    entry = entry_of(oid)
+    return entry is not None and entry.row.kind == "d"

@@ -1,0 +1,84 @@
+"""What an analysed query or expression refers to, as pg_depend lists it (dependency.c: find_expr_references_walker).
+
+A view that is read is one reference, whatever it reads itself. Of a relation its columns are listed; the relation as a
+whole only where no column of it is used. What every server has is not listed: nobody can drop it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from catalog.schema import FIRST_USER_OID
+from catalog.system import numbering
+from catalog.types import oids
+from engine.sql import tree
+from engine.sql.analyze.walk import children
+
+Reference = tuple[int, int, int]  # catalog (its OID), object, column or 0
+_Levels = tuple[tuple[tree.RangeEntry, ...], ...]
+
+_NAMED = {
+    oids.REGCLASS: numbering.PG_CLASS,
+    oids.REGTYPE: numbering.PG_TYPE,
+    oids.REGPROC: numbering.PG_PROC,
+    oids.REGPROCEDURE: numbering.PG_PROC,
+    oids.REGNAMESPACE: numbering.PG_NAMESPACE,
+}
+_CONVERSIONS = (tree.RelabelType, tree.CoerceViaIO, tree.CoerceToDomain, tree.ArrayCoerce, tree.RowExpr)
+
+
+def references(nodes: Iterable[object], entries: tuple[tree.RangeEntry, ...] = ()) -> tuple[Reference, ...]:
+    """In order of their OIDs. `entries`: the range table of an expression that stands alone."""
+    found: set[Reference] = set()
+    for node in nodes:
+        _gather(node, (entries,) if entries else (), found)
+    parts = {(kind, oid) for kind, oid, column in found if column}
+    return tuple(
+        sorted(item for item in found if item[1] >= FIRST_USER_OID and (item[2] or (item[0], item[1]) not in parts))
+    )
+
+
+def _gather(node: object, levels: _Levels, found: set[Reference]) -> None:
+    if isinstance(node, tree.Var):
+        _column(node, levels, found)
+    elif isinstance(node, tree.RangeTable):
+        found.add((numbering.PG_CLASS, node.table.oid, 0))
+    elif isinstance(node, tree.RangeSubquery) and node.view is not None:
+        found.add((numbering.PG_CLASS, node.view, 0))
+        return
+    elif isinstance(node, tree.RangeJoin):  # of its columns those count that USING has merged, and those that are used
+        for expression in node.expressions[: node.merged]:
+            _gather(expression, levels, found)
+        return
+    elif isinstance(node, tree.FuncExpr | tree.Aggref | tree.WindowFunc):
+        found.add((numbering.PG_PROC, node.function.oid, 0))
+    elif isinstance(node, tree.NextValueExpr):
+        found.add((numbering.PG_CLASS, node.sequence, 0))
+    elif isinstance(node, tree.Const):
+        found.add((numbering.PG_TYPE, node.type.declared, 0))
+        if node.type.oid in _NAMED and isinstance(node.value, int):
+            found.add((_NAMED[node.type.oid], node.value, 0))
+    elif isinstance(node, _CONVERSIONS):
+        found.add((numbering.PG_TYPE, node.type.declared, 0))
+    elif isinstance(node, tree.CollateExpr):
+        found.add((numbering.PG_COLLATION, node.collation, 0))
+    _inside(node, levels, found)
+
+
+def _inside(node: object, levels: _Levels, found: set[Reference]) -> None:
+    if isinstance(node, tree.Query):
+        levels = (*levels, node.range_table)
+    for child in children(node):
+        _gather(child, levels, found)
+
+
+def _column(node: tree.Var, levels: _Levels, found: set[Reference]) -> None:
+    entry = levels[-1 - node.levels_up][node.relation]
+    if isinstance(entry, tree.RangeJoin):
+        below = levels[: len(levels) - node.levels_up]
+        for part in (entry.expressions[node.column - 1],) if node.column else entry.expressions:
+            _gather(part, below, found)
+    elif isinstance(entry, tree.RangeTable):
+        found.add((numbering.PG_CLASS, entry.table.oid, max(node.column, 0)))
+    elif isinstance(entry, tree.RangeSubquery) and entry.view is not None:
+        found.add((numbering.PG_CLASS, entry.view, max(node.column, 0)))

@@ -1,0 +1,41 @@
+"""Moves what a node has applied into its tables now and then, not only when a memtable is full.
+
+What is not in them is read again from the changelog at the next start, object by object: where a few clients write, a
+full memtable takes tens of thousands of objects, and if all nodes crash together nobody serves until they are applied.
+Nor does a ledger go before every replica has it in its tables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from engine.storage.tablespace import Tablespace
+
+ENTRIES = 8000
+"""From so many on that are not in the tables. Below that nothing is flushed: a checkpoint finds what has changed since
+the one before in memory, and need not read all rows."""
+
+INTERVAL = 10.0  # seconds between two looks: many small commits fill a memtable in about as much
+
+
+class TimedFlush:
+    def __init__(self, tablespaces: Callable[[], Iterable[Tablespace]], interval: float = INTERVAL) -> None:
+        self._tablespaces = tablespaces
+        self._interval = interval
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            for tablespace in list(self._tablespaces()):
+                left = tablespace.durable_lsn - tablespace.flushed_lsn
+                if left >= ENTRIES and tablespace.flushes_freely:
+                    tablespace.flush()

@@ -1,0 +1,56 @@
+"""Whether the data directory is still there. Files that are removed while they are open go on for who has them: the
+node would answer, and acknowledge commits, from what nobody finds again after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from catalog.errors import SqlError
+
+INTERVAL = 2.0  # seconds
+NEEDED = (Path("lock"), Path("rows") / "data.mdb")  # of every node, from its start to its end
+
+
+class DirectoryWatch:
+    """`fatal` is told once."""
+
+    def __init__(self, data: Path, fatal: Callable[[BaseException], None], interval: float = INTERVAL) -> None:
+        self._data = data
+        self._fatal = fatal
+        self._interval = interval
+        self._lock = self._identity()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            wrong = await asyncio.to_thread(self.wrong)
+            if wrong:
+                self._fatal(SqlError("58P01", wrong))
+                return
+
+    def wrong(self) -> str:
+        """What has become of the directory, '' if nothing."""
+        for name in NEEDED:
+            if not (self._data / name).exists():
+                return f"{self._data / name} has been removed while this node was using it"
+        if self._identity() != self._lock:
+            return f"{self._data} has been replaced while this node was using it"
+        return ""
+
+    def _identity(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self._data / NEEDED[0])
+        except OSError:
+            return 0, 0
+        return found.st_dev, found.st_ino

@@ -1,0 +1,241 @@
+"""The configuration of a running server: read again by SIGHUP or pg_reload_conf(), changed by ALTER SYSTEM, told by
+pg_settings.
+
+Everything is read and checked before anything changes: what is wrong leaves all as it is, and is logged. A certificate
+is put into the contexts that there are, so that both ports have it for whoever connects from then on. What cannot
+change while the server runs stays, and is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.configuration import FileEntry, Origin, RuleEntry
+from engine.node import Node
+from engine.session.settings import SERVER_DEFINITIONS, check_for_all, milliseconds
+from replication.stores.tls import renew_certificate
+from shoal import auto_conf
+from shoal.access import client_tls, host_rules
+from shoal.config import Config, ConfigError, Setting, Sources, hidden, line_of, of_settings, written
+from shoal.logs import configure
+from wire.host_rules import SCRAM, Rule, line_by_line
+from wire.server import Server, is_loopback
+
+if TYPE_CHECKING:
+    from shoal.admin.server import Admin
+
+log = logging.getLogger("shoal")
+
+OF_SESSIONS = frozenset(("log_min_duration_statement", "log_connections"))  # they start with what the server has
+CHANGEABLE = OF_SESSIONS | {name for name, item in SERVER_DEFINITIONS.items() if item.context == "sighup"}
+_SOURCES = {
+    "file": "configuration file",
+    "ALTER SYSTEM": "configuration file",
+    "environment": "environment variable",
+    "flag": "command line",
+}
+
+
+def stay_on_hangup() -> None:
+    """Until there is something that SIGHUP can do, it does nothing. Before any thread or process is started."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def on_hangup(call: Callable[[], object]) -> None:
+    """Calls it in the running loop at each SIGHUP."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call)
+
+
+def default_settings(config: Config) -> dict[str, str]:
+    """What sessions start with: what the configuration decides, and what ALTER SYSTEM has set for them. Raises
+    ConfigError."""
+    return config.default_settings | {
+        entry.name: entry.value for entry in _altered(config.data_path) if entry.name not in _FIELDS
+    }
+
+
+_FIELDS = frozenset(field.name for field in fields(Config))
+
+
+def _altered(data: Path) -> list[auto_conf.Entry]:
+    """What ALTER SYSTEM has set, checked once more: the file may have been written by hand. Raises ConfigError."""
+    try:
+        found = auto_conf.read(data)
+    except auto_conf.DamagedFileError as error:
+        raise ConfigError(str(error)) from error
+    for entry in found:
+        try:
+            check_for_all(entry.name, entry.value)
+        except SqlError as error:
+            raise ConfigError(f"{auto_conf.path_of(data)}, line {entry.line}: {error.message}") from error
+    return found
+
+
+@dataclass
+class Reload:
+    """A Configuration. `again`: where it came from at the start."""
+
+    again: Sources
+    config: Config
+    node: Node
+    server: Server
+    admin: Admin | None
+    name: str  # the node's, in the log
+    memory: int  # what `memory` = 0 stands for
+    pending: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self._started = self.config
+        self._writing = asyncio.Lock()
+        self._origins = self._found_origins(self.again.settings())
+
+    def reload(self) -> bool:
+        log.info("the configuration is read again")
+        try:
+            settings = self.again.settings()
+            new = of_settings(settings)
+            defaults = default_settings(new)
+            rules = self._rules(new)
+            fresh = client_tls(new)
+            if fresh is None and self.admin is not None and self.admin.tls is not None:
+                raise ConfigError("the administration port needs the certificate")
+            configure(new.log_format, self.name)
+        except (ConfigError, SqlError, OSError) as error:
+            log.error("the configuration stays as it is: %s", error)
+            return False
+        self._use_certificate(new, fresh)
+        self.server.rules = rules
+        if self.admin is not None:
+            self.admin.rules = rules
+        self.server.limit(new.max_connections, new.superuser_reserved_connections)
+        self.node.memory.limit = new.memory or self.memory
+        self._use_defaults(defaults)
+        self._tell(new)
+        changed = {name for name in _FIELDS if getattr(new, name) != getattr(self._started, name)}
+        self.pending = frozenset(changed - CHANGEABLE)
+        origins, before = self._found_origins(settings), self._origins
+        for name in self.pending:
+            origins.pop(name, None)
+        self._origins = origins | {name: origin for name, origin in before.items() if name in self.pending}
+        return True
+
+    def _rules(self, new: Config) -> Sequence[Rule]:
+        rules = host_rules(new)
+        beyond = not is_loopback(self.server.address[0])
+        if self.admin is not None:
+            beyond = beyond or not is_loopback(self.admin.address[0])
+        if beyond and all(rule.method != SCRAM for rule in rules):
+            raise ConfigError("without a password rule the server would have to listen on loopback addresses only")
+        return rules
+
+    def _use_certificate(self, new: Config, fresh: ssl.SSLContext | None) -> None:
+        if fresh is not None:
+            contexts = (self.server.tls, None if self.admin is None else self.admin.tls)
+            renew_certificate(contexts, new.tls_cert, new.tls_key)
+        if fresh is None or self.server.tls is None:
+            self.server.tls = fresh
+
+    def _use_defaults(self, new: dict[str, str]) -> None:
+        """Sessions follow that have not said otherwise."""
+        before, self.node.default_settings = self.node.default_settings, new
+        names = [name for name in {**before, **new} if before.get(name) != new.get(name)]
+        for session in list(self.node.sessions.values()):
+            for name in names:
+                session.settings.follow(name, before.get(name), new.get(name))
+
+    def _tell(self, new: Config) -> None:
+        changed = [
+            field.name for field in fields(Config) if getattr(new, field.name) != getattr(self.config, field.name)
+        ]
+        for name in changed:
+            if name in CHANGEABLE:
+                log.info('"%s" is changed to "%s"', name, getattr(new, name))
+            else:
+                log.warning('"%s" cannot be changed without restarting the server', name)
+        self.config = new
+
+    # ---- what sessions ask --------------------------------------------------------------------------------------
+
+    def _found_origins(self, settings: Sequence[Setting]) -> dict[str, Origin]:
+        found = {
+            item.name: Origin(_SOURCES[item.source], item.file, item.line)
+            for item in settings
+            if item.source in _SOURCES
+        }
+        if "log_connections" in found:
+            found["log_disconnections"] = found["log_connections"]
+        data = self._started.data_path
+        for entry in _altered(data):
+            if entry.name not in _FIELDS:
+                found[entry.name] = Origin("configuration file", str(auto_conf.path_of(data)), entry.line)
+        return found
+
+    def shown(self, name: str) -> str:
+        value = hidden(getattr(self.config if name in CHANGEABLE else self._started, name))
+        return str(value)
+
+    def origin(self, name: str) -> Origin | None:
+        return self._origins.get(name)
+
+    async def alter(self, name: str | None, value: str | None) -> None:
+        if name == "log_min_duration_statement" and value is not None:
+            value = str(milliseconds(value))
+        async with self._writing:
+            try:
+                await asyncio.to_thread(auto_conf.change, self._started.data_path, name, value)
+            except auto_conf.DamagedFileError as error:
+                raise SqlError("F0000", str(error), hint="Mend the file, or remove it.") from error
+            except OSError as error:
+                raise SqlError("58030", f'could not write file "{auto_conf.FILE}": {error.strerror}') from error
+
+    def entries(self) -> list[FileEntry]:
+        data, path = self._started.data_path, self.again.path
+        found: list[tuple[str, int, str, str]] = []
+        if path is not None:
+            try:
+                values = written(path)
+                found += [(path, line_of(path, name) or 0, name, str(hidden(value))) for name, value in values.items()]
+            except ConfigError as error:
+                return [FileEntry(path, 0, "", "", False, str(error))]
+        file = str(auto_conf.path_of(data))
+        try:
+            found += [(file, entry.line, entry.name, str(hidden(entry.value))) for entry in _altered(data)]
+        except ConfigError as error:
+            return [FileEntry(file, 0, "", "", False, str(error))]
+        found.sort(key=lambda item: (item[0] == file, item[1]))
+        last = {name: number for number, (_, _, name, _) in enumerate(found)}
+        return [
+            FileEntry(*item, False, "setting could not be applied")
+            if item[2] in self.pending
+            else FileEntry(*item, last[item[2]] == number)
+            for number, item in enumerate(found)
+        ]
+
+    def rules(self) -> list[RuleEntry]:
+        if not self.config.host_rules:
+            return []
+        try:
+            text = Path(self.config.host_rules).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            return [RuleEntry(0, f"cannot read the host rules {self.config.host_rules}: {error}")]
+        return [
+            RuleEntry(line, wrong) if rule is None else _told(line, kind, rule)
+            for line, kind, rule, wrong in line_by_line(text)
+        ]
+
+
+def _told(line: int, kind: str, rule: Rule) -> RuleEntry:
+    names = tuple(map(str, rule.databases)), tuple(map(str, rule.users))
+    if rule.network is None:
+        return RuleEntry(line, None, kind, *names, "all", None, rule.method)
+    return RuleEntry(
+        line, None, kind, *names, str(rule.network.network_address), str(rule.network.netmask), rule.method
+    )

@@ -1,0 +1,89 @@
+"""The trial of statements that are to hold nobody."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import psycopg
+
+from tests.server import ShoalServer
+from tests.torture.holding.calls import statements
+from tests.torture.holding.watching import ENDS, MORE, TIMEOUT, Watch, sigterm
+from tests.torture.planted import PlantedServer
+from tests.torture.trial import PLANTING, Result, planted_until
+
+LONG = 240.0  # seconds in which every planted fault and both paths are tried; in fewer, those that the seed chooses
+MOST = 20  # problems after which it ends
+PLANTED = "SELECT sign(2.5)"
+ENDLESS = (  # one of each kind of step
+    r"SELECT repeat('a', 45) ~ '^(a*)*\1\1x$'",
+    "SELECT length(to_tsvector(repeat('abc def ', 3000000))::text)",
+    "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b, generate_series(1, 1000) c",
+    "SELECT jsonb_path_exists(('[' || repeat('1,', 3000) || '1]')::jsonb, "
+    "'$[*] ? (exists ($[*] ? (exists ($[*] ? (@ == 2)))))')",
+)
+
+
+def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
+    """Calls of everything there is, over values that make it take long, on both paths."""
+    end = time.monotonic() + seconds
+    faults = {
+        "a function that holds everybody": planted,
+        "one that goes on when it is cancelled": planted_stay,
+        "one that goes on when the server is to end": planted_remain,
+    }
+    first, *others = faults  # the first is planted whenever this runs
+    result = Result(caught={first: planted()})
+    for fault in planted_until(end - seconds * (1 - PLANTING), others, seed, seconds >= LONG, at_least=0):
+        result.caught[fault] = faults[fault]()
+    for path in planted_until(end - seconds * 0.5, ("auto", "columnar"), seed // 2, seconds >= LONG, at_least=0):
+        sql = ENDLESS[seed % len(ENDLESS)]
+        if problem := sigterm(ShoalServer(), sql, path):
+            result.problems.append(f"{problem} ({path}): {sql}")
+    ended: Counter[str] = Counter()
+    worst = 0.0
+    with ShoalServer() as shoal, psycopg.connect(shoal.dsn, autocommit=True) as connection, Watch(shoal) as watch:
+        for number, sql in enumerate(statements(connection, seed)):
+            if time.monotonic() > end or len(result.problems) >= MOST:
+                break
+            path = ("auto", "columnar")[number % 2]
+            seen = watch.statement(sql, path, ENDS[number // 2 % len(ENDS)])
+            worst = max(worst, seen.held)
+            ended[seen.sqlstate or "answered"] += 1
+            if problem := seen.problem():
+                result.problems.append(f"{problem} ({path}): {sql}")
+                tell(result.problems[-1])
+        watch.close()
+        shoal.kill()  # the worker may be at work for long
+    total = sum(ended.values())
+    result.figures.append(
+        f"{total:,} calls ({ended['answered']} answered, {ended['57014'] + ended['57P01']} ended at "
+        f"{TIMEOUT:g} s by {', '.join(ENDS[:-1])} or {ENDS[-1]}, the rest refused); "
+        f"others waited {worst:.2f} s of processor time at most, {len(result.problems)} held them or went on"
+    )
+    return result
+
+
+def planted() -> bool:
+    """Whether a function that holds the server for a second is noticed."""
+    with PlantedServer("function", "hold") as server:
+        with Watch(server) as watch:
+            noticed = "held everybody" in watch.statement(PLANTED, "auto").problem()
+        server.kill()
+    return noticed
+
+
+def planted_remain() -> bool:
+    """Whether a function is noticed that goes on when the server is told to end."""
+    return bool(sigterm(PlantedServer("function", "remain"), PLANTED, "auto"))
+
+
+def planted_stay() -> bool:
+    """Whether a function is noticed that goes on for seconds after it was cancelled."""
+    with PlantedServer("function", "stay") as server:
+        with Watch(server) as watch:
+            seen = watch.statement(PLANTED, "auto", "pg_cancel_backend")
+        server.kill()
+    return seen.took > TIMEOUT + MORE

@@ -1,0 +1,348 @@
+"""Two or three sessions that meet: scripts of statements, step by step in one order, on Shoal and on PostgreSQL.
+
+A scenario is made from a seed: a theme of themes.py (tables, and statements that get in each other's way there), an
+isolation level, statements and an end for each session, and the order of the steps. A step whose session waits comes
+when it has gone on. What is compared: what each step gives (rows, the command tag or the SQLSTATE), whether it waits,
+which steps of others let it go on, and what is in the tables in the end.
+
+A scenario ends, and what follows is not compared, where
+    there is a deadlock            PostgreSQL looks for one when somebody has waited `deadlock_timeout`: whom it ends is
+                                   a matter of time
+    40001 tells of dependencies    of SERIALIZABLE: PostgreSQL watches pages, Shoal keys and ranges (whether results are
+                                   serializable is what histories tell)
+    40001 tells of a move          to another partition, at READ COMMITTED: Shoal looks for the row anew
+    23514 tells of a partition     that has got other bounds while an INSERT into its parent waited: Shoal asks anew
+                                   where the row goes
+    two have waited for one end    and go on at once, each in its own process: who is first is a matter of time
+    XX000                          "tuple concurrently updated" of PostgreSQL, where Shoal makes the later one of two
+                                   changes of an object on top of the earlier one
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from psycopg import pq
+
+from tests.torture.isolation.themes import THEMES, Theme
+
+PATIENCE = 30.0
+WEIGHTS = {"READ COMMITTED": 6, "REPEATABLE READ": 3, "SERIALIZABLE": 1}
+DEPENDENCIES, MOVED, OUTSIDE = "40001 of dependencies", "40001 of a move", "23514 of a partition"
+KINDS = {
+    b"read/write dependencies": DEPENDENCIES,
+    b"moved to another partition": MOVED,
+    b"partition constraint": OUTSIDE,
+}
+DEADLOCK, REFUSED, WAITS, RACE = "40P01", "0A000", "waits", "two go on"
+Rewrite = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`scripts`: what each session runs. `order`: whose step comes next."""
+
+    theme: Theme
+    scripts: tuple[tuple[str, ...], ...]
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        scripts = "\n".join(f"  {name}: {'; '.join(script)}" for name, script in enumerate(self.scripts))
+        return f"{self.theme.name}, order {''.join(map(str, self.order))}\n{scripts}"
+
+
+def make(seed: int, themes: Sequence[Theme] = tuple(THEMES.values())) -> Scenario:
+    chance = random.Random(seed)
+    theme = themes[seed % len(themes)]
+    level = chance.choices(theme.levels, [WEIGHTS[level] for level in theme.levels])[0]
+    scripts = []
+    for _ in range(chance.choices((2, 3), (3, 1))[0]):
+        own = level if chance.random() < 0.8 else chance.choice(theme.levels)
+        body = [chance.choice(theme.statements) for _ in range(chance.choices((1, 2, 3), (5, 3, 1))[0])]
+        if chance.random() < 0.15:
+            place = chance.randrange(len(body) + 1)
+            body[place:place] = ["SAVEPOINT s"]
+            body.append(chance.choice(("ROLLBACK TO s", "RELEASE s")))
+        if len(body) == 1 and own == "READ COMMITTED" and chance.random() < 0.4:
+            scripts.append(tuple(body))
+        else:
+            scripts.append((f"BEGIN ISOLATION LEVEL {own}", *body, chance.choice(("COMMIT", "COMMIT", "ROLLBACK"))))
+    order = [name for name, script in enumerate(scripts) for _ in script]
+    chance.shuffle(order)
+    return Scenario(theme, tuple(scripts), tuple(order))
+
+
+class Session:
+    """A connection that shows whether its statement has ended."""
+
+    def __init__(self, dsn: str, rewrite: Rewrite = str) -> None:
+        self._connection = pq.PGconn.connect(f"{dsn} options='-c search_path=meeting -c deadlock_timeout=10'".encode())
+        assert self._connection.status == pq.ConnStatus.OK, self._connection.error_message
+        self._rewrite = rewrite
+        self.pid = self._connection.backend_pid
+        self.running = False
+        self._results: list[pq.abc.PGresult] = []
+
+    def start(self, sql: str) -> None:
+        self._connection.send_query(self._rewrite(sql).encode())
+        self.running, self._results = True, []
+
+    def outcome(self) -> str | None:
+        """What the statement has given; None while it runs."""
+        self._connection.consume_input()
+        while not self._connection.is_busy():
+            result = self._connection.get_result()
+            if result is None:
+                self.running = False
+                return "; ".join(_told(item) for item in self._results)
+            self._results.append(result)
+        return None
+
+    def run(self, sql: str) -> str:
+        self.start(sql)
+        until = time.monotonic() + PATIENCE
+        while (found := self.outcome()) is None:
+            assert time.monotonic() < until, f"no end of {sql}"
+            time.sleep(0.0003)
+        return found
+
+    def close(self) -> None:
+        self._connection.finish()
+
+
+def _told(result: pq.abc.PGresult) -> str:
+    state = result.error_field(pq.DiagnosticField.SQLSTATE)
+    if state is not None:
+        message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
+        return next((kind for words, kind in KINDS.items() if words in message), state.decode())
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        return (result.command_status or b"").decode()
+    rows = [
+        tuple((result.get_value(row, column) or b"").decode() for column in range(result.nfields))
+        for row in range(result.ntuples)
+    ]
+    return f"{(result.command_status or b'').decode()} {sorted(rows)}"
+
+
+class Place:
+    """A server where sessions meet. `rewrite`: what is run in place of a statement, for a planted fault."""
+
+    def __init__(self, dsn: str, rewrite: Rewrite = str) -> None:
+        self.sessions = [Session(dsn, rewrite) for _ in range(3)]
+        self._watcher = Session(dsn, rewrite)
+        self._look = f"SELECT {', '.join(f'pg_blocking_pids({session.pid})' for session in self.sessions)}"
+        self._made: set[str] = set()
+        self._watcher.run("DROP SCHEMA IF EXISTS meeting CASCADE")
+        self._watcher.run("CREATE SCHEMA meeting")
+
+    def play(self, scenario: Scenario) -> list[str]:
+        """What happens, a line for each step, and for each that goes on after a wait."""
+        self._prepare(scenario.theme)
+        lines: list[str] = []
+        scripts = [list(script) for script in scenario.scripts]
+        order = list(scenario.order)
+        while order:
+            free = next((name for name in order if not self.sessions[name].running), None)
+            if free is None:
+                lines.append("all wait")
+                break
+            order.remove(free)
+            self.sessions[free].start(scripts[free].pop(0))
+            running = [name for name, session in enumerate(self.sessions) if session.running]
+            ended = self._settle(running)
+            if any(told.endswith(DEADLOCK) for told in ended.values()):
+                lines.append(f"{free}: {DEADLOCK} of somebody")
+                break
+            lines.append(f"{free}: {ended.pop(free, WAITS)}")
+            if len(ended) > 1:
+                lines.append(RACE)
+                break
+            lines += [f"{name} goes on: {told}" for name, told in ended.items()]
+        self._end()
+        if DEADLOCK in lines[-1] or RACE in lines[-1]:
+            return lines
+        lines += [f"{table}: {self._watcher.run(f'SELECT * FROM {table}')}" for table in scenario.theme.tables]
+        return lines
+
+    def _prepare(self, theme: Theme) -> None:
+        if theme.name in self._made and theme.rows_alone:
+            self._watcher.run(theme.rows)
+            return
+        found = self._watcher.run(f"{theme.schema}; {theme.rows}")
+        self._made.add(theme.name)
+        assert not re.search(r"\b[0-9A-Z]{5}$", found), f"{theme.name}: {found}"
+
+    def _settle(self, running: Iterable[int]) -> dict[int, str]:
+        """What has ended, when all that has not waits for somebody."""
+        ended: dict[int, str] = {}
+        until = time.monotonic() + PATIENCE
+        while True:
+            for name in running:
+                if name not in ended and (told := self.sessions[name].outcome()) is not None:
+                    ended[name] = told
+            left = {self.sessions[name].pid for name in running if name not in ended}
+            if not left:
+                return ended
+            edges = self._edges()
+            if left <= edges.keys() and not _cyclic(edges):
+                return ended
+            assert time.monotonic() < until, f"neither an end nor a wait: {left}, {edges}"
+            time.sleep(0.0005)
+
+    def _edges(self) -> dict[int, set[int]]:
+        """Who waits for whom, by process id."""
+        found = self._watcher.run(self._look)
+        pids = [{int(pid) for pid in re.findall(r"\d+", part)} for part in re.findall(r"\{([^}]*)\}", found)]
+        return {session.pid: waits for session, waits in zip(self.sessions, pids, strict=True) if waits}
+
+    def _end(self) -> None:
+        """Ends all transactions."""
+        for session in self.sessions:
+            if not session.running:
+                session.run("ROLLBACK")
+        for session in self.sessions:
+            until = time.monotonic() + PATIENCE
+            while session.running and session.outcome() is None:
+                assert time.monotonic() < until, "a session waits for nobody"
+                time.sleep(0.0005)
+            session.run("ROLLBACK")
+
+    def close(self) -> None:
+        for session in (*self.sessions, self._watcher):
+            session.close()
+
+
+def _cyclic(edges: dict[int, set[int]]) -> bool:
+    def reaches(start: int) -> bool:
+        seen: set[int] = set()
+        found = set(edges.get(start, ()))
+        while found - seen:
+            seen |= found
+            found = {pid for item in found for pid in edges.get(item, ())}
+        return start in seen
+
+    return any(reaches(pid) for pid in edges)
+
+
+@dataclass(slots=True)
+class Tally:
+    scenarios: int = 0
+    steps: int = 0
+    waits: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    cut: int = 0  # ended early by what is not compared
+    refused: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None = None) -> str:
+    """The first difference, "" if there is none."""
+    wanted, got = theirs.play(scenario), ours.play(scenario)
+    if tally is not None:
+        tally.scenarios += 1
+        tally.steps += len(scenario.order)
+        tally.waits += sum(line.endswith(WAITS) for line in wanted)
+        tally.errors.update(re.findall(r": ([0-9A-Z]{5})$", "\n".join(wanted), re.MULTILINE))
+    for number, (one, other) in enumerate(zip(wanted, got, strict=False)):
+        ends = (DEADLOCK in one and DEADLOCK in other) or DEPENDENCIES in one + other or one.endswith("XX000")
+        if ends or any(kind in one for kind in (MOVED, OUTSIDE)) or RACE in one + other or _another(one, other):
+            if tally is not None:
+                tally.cut += 1
+            return ""
+        if REFUSED in other and REFUSED not in one:
+            if tally is not None:
+                tally.refused += 1
+            return ""
+        if one != other:
+            before = "".join(f"    {line}\n" for line in wanted[:number])
+            return f"{scenario}\n{before}    PostgreSQL: {one}\n    Shoal:      {other}"
+    return "" if len(wanted) == len(got) else f"{scenario}\n    one ends, the other goes on"
+
+
+def _another(one: str, other: str) -> bool:
+    """Whether somebody goes on, and somebody else on the other server."""
+    return "goes on" in one and "goes on" in other and one.split(maxsplit=1)[0] != other.split(maxsplit=1)[0]
+
+
+def shortened(scenario: Scenario, theirs: Place, ours: Place) -> str:
+    """The difference that a scenario shows, with as few steps as show one."""
+    shown = compare(scenario, theirs, ours)
+    shorter = True
+    while shown and shorter:
+        shorter = False
+        for name, script in enumerate(scenario.scripts):
+            for place in range(len(script)):
+                smaller = _without(scenario, name, place)
+                if smaller is not None and (difference := compare(smaller, theirs, ours)):
+                    scenario, shown, shorter = smaller, difference, True
+                    break
+            if shorter:
+                break
+    return shown
+
+
+def _without(scenario: Scenario, name: int, place: int) -> Scenario | None:
+    """The scenario without one step; BEGIN goes with the end of its block."""
+    script = list(scenario.scripts[name])
+    gone = {place}
+    if script[place].startswith("BEGIN"):
+        gone.add(len(script) - 1)
+    elif place == len(script) - 1 and script[0].startswith("BEGIN"):
+        return None
+    order = list(scenario.order)
+    for step in sorted(gone, reverse=True):
+        at = [number for number, item in enumerate(order) if item == name][step]
+        del order[at], script[step]
+    scripts = (*scenario.scripts[:name], tuple(script), *scenario.scripts[name + 1 :])
+    return replace(scenario, scripts=scripts, order=tuple(order))
+
+
+def run_meetings(seed: int, seconds: float, theirs: Place, ours: Place, most: int = 5) -> Tally:
+    """Scenarios of the seeds from `seed` on, for so many seconds, or until so many have failed."""
+    tally = Tally()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and len(tally.failures) < most:
+        scenario = make(seed)
+        if compare(scenario, theirs, ours, tally) and (shown := shortened(scenario, theirs, ours)):
+            tally.failures.append(f"seed {seed}: {shown}")
+        seed += 1
+    return tally
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`pattern` in statements becomes `new`. `soon`: a seed whose scenario met it when this was written."""
+
+    pattern: str
+    new: str
+    soon: int
+
+
+SEEDS = range(1, 400)
+FAULTS = {
+    "FOR SHARE is FOR KEY SHARE": Fault(r"FOR SHARE", "FOR KEY SHARE", 40),
+    "REPEATABLE READ is READ COMMITTED": Fault("REPEATABLE READ", "READ COMMITTED", 36),
+    "ROLLBACK commits": Fault("^ROLLBACK$", "COMMIT", 6),
+    "a foreign key is none": Fault(r"REFERENCES p\b( \(k\))?[^,)]*", "CHECK (true)", 11),
+    "nobody is waited for": Fault("^(DELETE|UPDATE)", r"SET lock_timeout = 1; \1", 1),
+}
+
+
+def planted(fault: Fault) -> Rewrite:
+    return lambda sql: re.sub(fault.pattern, fault.new, sql)
+
+
+def noticed(fault: Fault, theirs: Place, faulty: Place, end: float = float("inf")) -> bool | None:
+    """Whether scenarios tell a server with the fault from one without; None if the time `end` came before all of SEEDS
+    were tried."""
+    for seed in (fault.soon, *SEEDS):
+        if compare(make(seed), theirs, faulty):
+            return True
+        if time.monotonic() > end:
+            return None
+    return False
