@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from catalog import patience
-from tests import forks, order
+from tests import forks, left_behind, order
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.zookeeper_server import ZooKeeper
@@ -63,11 +63,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.Schedu
     return order.Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+_known: dict[str, left_behind.Found] = {}
+"""What is on servers that files of tests share, by their DSNs."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a file leaves on servers that others share is removed."""
+    yield
+    for dsn, known in _known.items():
+        left_behind.remove(dsn, left_behind.found(dsn) - known)
+        if left := left_behind.found(dsn) - known:
+            _known[dsn] |= left
+            pytest.fail(f"{request.path.name} leaves on {dsn}: {', '.join(sorted(map(' '.join, left)))}")
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A PostgreSQL of this machine in a directory of its own, stopped and removed at the end of the run."""
     with PostgresServer() as server:
+        _known[server.dsn] = left_behind.found(server.dsn)
         yield server
+        del _known[server.dsn]
 
 
 @pytest.fixture
@@ -81,7 +98,9 @@ def postgres(postgres_server: PostgresServer) -> Iterator[psycopg.Connection]:
 def shoal() -> Iterator[ShoalServer]:
     """A Shoal process with a directory of its own, for tests that leave it running; others use `private_shoal`."""
     with ShoalServer() as server:
+        _known[server.dsn] = left_behind.found(server.dsn)
         yield server
+        del _known[server.dsn]
 
 
 @pytest.fixture

@@ -81,13 +81,19 @@ def falls(server: ShoalServer | PostgresServer, most: float) -> bool:
     return True
 
 
+def activity(server: ShoalServer | PostgresServer) -> object:
+    """Who may still need what is gone."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        return connection.execute("SELECT backend_type, state, backend_xmin, query FROM pg_stat_activity").fetchall()
+
+
 @pytest.mark.parametrize("way", WHOLE)
 def test_what_whole_tables_leave_goes_by_itself(server: ShoalServer | PostgresServer, way: str) -> None:
     made, gone, part = WHOLE[way]
     connection, before, full = make(server, made)
     with connection:
         connection.execute(gone)
-        assert falls(server, before + part * (full - before) + SLACK), (before, full, size(server))
+        assert falls(server, before + part * (full - before) + SLACK), (before, full, size(server), activity(server))
 
 
 @pytest.mark.parametrize("way", PARTS)
@@ -107,7 +113,7 @@ def test_what_is_free_goes_with_vacuum(server: ShoalServer | PostgresServer) -> 
     with connection:
         connection.execute("DELETE FROM s.t")
         connection.execute("VACUUM s.t")
-        assert falls(server, before + SLACK), (before, full, size(server))
+        assert falls(server, before + SLACK), (before, full, size(server), activity(server))
 
 
 def test_a_database_gives_back_what_it_had(server: ShoalServer | PostgresServer) -> None:
@@ -123,7 +129,7 @@ def test_a_database_gives_back_what_it_had(server: ShoalServer | PostgresServer)
         connection.execute("DROP DATABASE side")
         connection.execute("DROP TABLE s.t")
         assert full > before + 6 * SLACK
-        assert falls(server, before + SLACK), (before, full, size(server))
+        assert falls(server, before + SLACK), (before, full, size(server), activity(server))
 
 
 def test_readers_of_before_see_it_all_and_others_go_on(shoal: ShoalServer) -> None:

@@ -66,7 +66,7 @@ def source(spark: SparkSession, shoal: ShoalServer) -> Shoal:
     return Shoal(spark, "shoal", shoal.dsn, shoal.port)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def numbers(source: Shoal) -> str:
     source.run(
         "DROP TABLE IF EXISTS many",

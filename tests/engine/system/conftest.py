@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 DATABASE = "described"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def described(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[tuple[str, str]]:
     """Connection strings of two databases with the same objects in them: Shoal's and the oracle's."""
     strings = []

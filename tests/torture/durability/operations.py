@@ -236,7 +236,7 @@ def _child(folder: pathlib.Path, options: argparse.Namespace) -> None:
     logging.disable(logging.CRITICAL)
     use_threads()
     chance = random.Random(options.seed)
-    queues: list[Iterator[tuple[str, int, str]]] = []
+    queues: list[Iterator[None]] = []
     for work in WORKS:
         if options.only not in work.name:
             continue
@@ -245,19 +245,29 @@ def _child(folder: pathlib.Path, options: argparse.Namespace) -> None:
         actions, parts = (ACTIONS, PROCESSES) if options.cut is None else (("cut",), 1)
         points = [(work.name, nth, action) for nth in range(1, counted + 1) for action in actions]
         chance.shuffle(points)
-        queues.append(iter(points[: options.points or len(points)][options.part :: parts]))
+        wanted = len(range(options.part, options.points, parts)) if options.points else len(points)
+        queues.append(_each_met(folder, points[options.part :: parts], wanted, options))
     while queues and (options.points or time.time() < options.until):
-        for points_left in list(queues):
-            point = next(points_left, None)
-            if point is None:
-                queues.remove(points_left)
-                continue
-            if options.cut is None:
-                _one(folder, *point, options.plant)
-            else:
-                _cut(folder, options.cut, *point[:2], options.plant)
+        for queue in list(queues):
+            if next(queue, 0) == 0:
+                queues.remove(queue)
             if not options.points and time.time() > options.until:
                 break
+
+
+def _each_met(
+    folder: pathlib.Path, points: list[tuple[str, int, str]], wanted: int, options: argparse.Namespace
+) -> Iterator[None]:
+    """Tries these points one after the other until so many were met: threads may do fewer operations than last time."""
+    left = wanted
+    for name, nth, action in points:
+        if not left:
+            return
+        if options.cut is None:
+            left -= _one(folder, name, nth, action, options.plant)
+        else:
+            left -= _cut(folder, options.cut, name, nth, options.plant)
+        yield
 
 
 def _made_ready(work: Work, folder: pathlib.Path) -> int:
@@ -296,20 +306,22 @@ def _imported(step: Callable[[], object], tell: Callable[[str], None]) -> None:
             tell(name)
 
 
-def _one(folder: pathlib.Path, name: str, nth: int, action: str, plant: str) -> None:
+def _one(folder: pathlib.Path, name: str, nth: int, action: str, plant: str) -> bool:
+    """Whether the operation was met."""
     from tests.torture.durability.works import copied
 
     copied(folder / "prepared" / name.replace(" ", "-"), folder / "work")
     acknowledged, reached, _, problem = _do(name, folder / "work", nth, action, plant)
     if not reached:
-        return  # threads: this time there were fewer
+        return False
     problem = problem or _look(name, folder / "work", acknowledged)
     told = {"work": name, "nth": nth, "action": action, "met": reached, "problem": problem}
     print(json.dumps(told), flush=True)
+    return True
 
 
-def _cut(folder: pathlib.Path, live: pathlib.Path, name: str, nth: int, plant: str) -> None:
-    """`folder` holds the image, `disk`, of the file system that is mounted at `live`."""
+def _cut(folder: pathlib.Path, live: pathlib.Path, name: str, nth: int, plant: str) -> bool:
+    """`folder` holds the image, `disk`, of the file system that is mounted at `live`. Whether the operation was met."""
     from tests.torture.durability.works import WORKS, copied
 
     work = next(known for known in WORKS if known.name == name)
@@ -328,7 +340,7 @@ def _cut(folder: pathlib.Path, live: pathlib.Path, name: str, nth: int, plant: s
     try:
         stopped = os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
         if not stopped:
-            return  # threads: this time there were fewer
+            return False
         time.sleep(power.SETTLE)
         os.set_blocking(reading, False)
         acknowledged = 0
@@ -346,6 +358,7 @@ def _cut(folder: pathlib.Path, live: pathlib.Path, name: str, nth: int, plant: s
     problem = _look(name, rescued, acknowledged)
     told = {"work": name, "nth": nth, "action": "cut", "met": library.reached().decode(), "problem": problem}
     print(json.dumps(told), flush=True)
+    return True
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ import pytest
 from tests.server import ShoalServer
 from tests.torture.holding.calls import statements
 from tests.torture.holding.trials import ENDLESS, planted, planted_stay
-from tests.torture.holding.watching import ENDS, Watch
+from tests.torture.holding.watching import ENDS, Watch, one_of_tries
 
 SELECTED = (
     r"SELECT repeat('a', 45) ~ '^(a*)*\1\1x$'",
@@ -50,12 +50,14 @@ def watched() -> Iterator[tuple[ShoalServer, Watch]]:
 
 
 @pytest.mark.parametrize("number", range(len(SELECTED)))
+@one_of_tries
 def test_others_are_answered(watched: tuple[ShoalServer, Watch], number: int) -> None:
     assert not watched[1].statement(SELECTED[number], "auto").problem()
 
 
 @pytest.mark.parametrize("end", ENDS[1:])
 @pytest.mark.parametrize("number", (0, 2, 5, 8))
+@one_of_tries
 def test_it_can_be_ended(watched: tuple[ShoalServer, Watch], number: int, end: str) -> None:
     assert not watched[1].statement(SELECTED[number], "auto", end).problem()
 
@@ -68,6 +70,7 @@ def test_one_that_never_ends_is_ended(watched: tuple[ShoalServer, Watch], path: 
 
 
 @pytest.mark.parametrize("path", ["auto", "columnar"])
+@one_of_tries
 def test_others_are_answered_beside_any_call(watched: tuple[ShoalServer, Watch], path: str) -> None:
     shoal, watch = watched
     with psycopg.connect(shoal.dsn, autocommit=True) as connection:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.server import ShoalServer
-from tests.torture.holding.watching import HELD, Watch
+from tests.torture.holding.watching import HELD, Watch, one_of_tries
 
 JSON = "[" + '{"a": 1, "b": "xyz"},' * 400_000 + "1]"
 TEXT = "abcdefghij" * 8_000_000
@@ -32,6 +32,7 @@ def watched() -> Iterator[tuple[psycopg.Connection, Watch]]:
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
+@one_of_tries
 def test_statements(watched: tuple[psycopg.Connection, Watch], name: str) -> None:
     connection, watch = watched
     with watch.beside() as seen, contextlib.suppress(psycopg.errors.DataError):
@@ -40,6 +41,7 @@ def test_statements(watched: tuple[psycopg.Connection, Watch], name: str) -> Non
 
 
 @pytest.mark.parametrize("type_", ("json", "jsonb"))
+@one_of_tries
 def test_parameters(watched: tuple[psycopg.Connection, Watch], type_: str) -> None:
     connection, watch = watched
     with watch.beside() as seen:
@@ -48,6 +50,7 @@ def test_parameters(watched: tuple[psycopg.Connection, Watch], type_: str) -> No
 
 
 @pytest.mark.parametrize("table", COPIES)
+@one_of_tries
 def test_copy(watched: tuple[psycopg.Connection, Watch], table: str) -> None:
     connection, watch = watched
     value = COPIES[table].encode()
@@ -61,6 +64,7 @@ def test_copy(watched: tuple[psycopg.Connection, Watch], table: str) -> None:
 
 @pytest.mark.parametrize("options", ("", "(FORMAT csv)", "(FORMAT binary)"))
 @pytest.mark.parametrize("value", (r"a\"b", "abcdef"))
+@one_of_tries
 def test_copy_out(watched: tuple[psycopg.Connection, Watch], value: str, options: str) -> None:
     connection, watch = watched
     connection.execute("CREATE TABLE IF NOT EXISTS held_out (x text)")
@@ -76,6 +80,7 @@ ARRAYS = {"int4": "{" + ",".join(["12345"] * 1_000_000) + "}", "numeric": "{" + 
 
 @pytest.mark.parametrize("element", ARRAYS)
 @pytest.mark.parametrize("road", ("literal", "text", "binary"))
+@one_of_tries
 def test_arrays_of_many_elements(watched: tuple[psycopg.Connection, Watch], element: str, road: str) -> None:
     connection, watch = watched
     connection.execute(f"CREATE TABLE IF NOT EXISTS held_{element} (x {element}[])".encode())
