@@ -150,7 +150,7 @@ class ShoalCluster:
         names = [f"n{number + 1}" for number in range(nodes)] if isinstance(nodes, int) else list(nodes)
         self.nodes: dict[str, ClusterNode] = {}
         self.log_stores: list[LogProcess] = []
-        self.settings: dict[str, object] = {"session_timeout": 1.0, "commit_timeout": 4.0, **(settings or {})}
+        self.settings: dict[str, object] = {"session_timeout": 2.0, "commit_timeout": 4.0, **(settings or {})}
         self.limits: dict[str, object] = {"log": {}, "storage": {}, **(limits or {}), "hooks": list(hooks)}
         self._own_zookeeper = zookeeper is None
         self.zookeeper = zookeeper or ZooKeeper(zookeepers)

@@ -34,6 +34,7 @@ from tests.torture.nemesis import Nemesis
 from tests.torture.replicas import Replayed, replay
 
 HOOKS = ["tests.torture.steps.install"]
+SETTINGS = {"session_timeout": 1.0}  # fail-overs come quickly
 LIMITS: dict[str, dict[str, float]] = {
     "log": {"ledger_bytes": 200_000, "housekeeping": 2.0, "time_to_live": 3600.0},
     "storage": {"flush_bytes": 400_000, "flush_versions": 4_000},
@@ -46,7 +47,7 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     hooks = [*HOOKS, *(f"tests.torture.faults.{name}" for name in options.hooks)]
     with ShoalCluster(
-        options.nodes, zookeepers=options.zookeepers, store=options.store, limits=LIMITS, hooks=hooks
+        options.nodes, zookeepers=options.zookeepers, store=options.store, settings=SETTINGS, limits=LIMITS, hooks=hooks
     ) as cluster:
         run = Run(cluster, seed, only=options.only)
         found = run.run(options.seconds)

@@ -19,7 +19,7 @@ from tests.differential.sides import partition_sides, run_seeds
 from tests.differential.test_differential import planted
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
-from tests.torture.cluster import HOOKS, LIMITS, Run
+from tests.torture.cluster import HOOKS, LIMITS, SETTINGS, Run
 from tests.torture.faults import FAULTS
 from tests.torture.history import Outcome
 from tests.torture.trial import PLANTING, Result, planted_until, to_plant
@@ -109,7 +109,7 @@ def cluster(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     end = time.monotonic() + seconds
     chosen = planted_until(end - seconds * (1 - PLANTING), FAULTS, seed, seconds > ALL_FAULTS)
     caught = {FAULTS[fault].what: cluster_notices(fault, seed) for fault in chosen}
-    with ShoalCluster(3, zookeepers=3, store="quorum", limits=LIMITS, hooks=HOOKS) as nodes:
+    with ShoalCluster(3, zookeepers=3, store="quorum", settings=SETTINGS, limits=LIMITS, hooks=HOOKS) as nodes:
         run = Run(nodes, seed)
         found = run.run(end - time.monotonic() - max(COMPARING, seconds * 0.2))
         for line in run.figures():
@@ -128,7 +128,7 @@ def cluster(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
 def cluster_notices(fault: str, seed: int) -> bool:
     """Whether a fault of all nodes is noticed, under what brings it to light soonest."""
     hooks = [*HOOKS, f"tests.torture.faults.{fault}"]
-    with ShoalCluster(3, limits=LIMITS, hooks=hooks) as nodes:
+    with ShoalCluster(3, settings=SETTINGS, limits=LIMITS, hooks=hooks) as nodes:
         run = Run(nodes, seed, only=FAULTS[fault].shown_by)
         run.strain(FAULTS[fault].seconds)
         if run.load.history.problems:  # what it has broken need not be looked at

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster import ShoalCluster
-from tests.torture.cluster import HOOKS, LIMITS, Run
+from tests.torture.cluster import HOOKS, LIMITS, SETTINGS, Run
 from tests.torture.isolation import workload
 from tests.torture.isolation.checker import Level, check, forbidden
 from tests.torture.isolation.trials import LATE
@@ -17,7 +17,7 @@ TRANSACTIONS = 300
 
 
 def test_a_leader_that_is_killed_under_load_loses_nothing() -> None:
-    with ShoalCluster(3, limits=LIMITS, hooks=HOOKS) as nodes:
+    with ShoalCluster(3, settings=SETTINGS, limits=LIMITS, hooks=HOOKS) as nodes:
         run = Run(nodes, 7, only="kill leader")
         assert run.run(2.0) == []
         assert run.nemesis.kills and run.epochs > run.nemesis.kills

@@ -77,7 +77,7 @@ def _shown(connection: Connection, sql: str) -> object:
     try:
         cursor = connection.execute(sql.encode())
     except psycopg.Error as error:
-        return error.sqlstate
+        return error.sqlstate if error.sqlstate != "XX000" else str(error)
     assert cursor.description is not None
     oids = [column.type_code for column in cursor.description]
     texts = sorted({tuple(map(str, row)) for row in cursor.fetchall()})[:20]
