@@ -476,18 +476,19 @@ async def test_text_and_type_conversions_as_functions(database: Database) -> Non
 
 
 async def test_a_small_delta_is_quick_on_a_large_table(database: Database) -> None:
-    """A bound with much room: a change of one key must not cost what building the table costs."""
+    """A change of one key must not cost what building the table costs."""
     table = make_table(20001, [INT4, INT4], (1,))
     await database.commit(database.writes(table, *((n, 0) for n in range(100_000))))
     wanted = query("SELECT sum(c2) AS a FROM {t20001} AS x", [(20, "HUGEINT")], table)
+    started = time.perf_counter()
     assert await database.fetch(wanted) == [(0,)]
-    fastest = 1.0
+    built = fastest = time.perf_counter() - started
     for n in range(1, 6):
         await database.commit(database.writes(table, (n, 1)))
         started = time.perf_counter()
         assert await database.fetch(wanted) == [(n,)]
         fastest = min(fastest, time.perf_counter() - started)
-    assert fastest < 0.1
+    assert fastest < built / 3
 
 
 async def test_the_worker_ends_with_its_engine(database: Database) -> None:
