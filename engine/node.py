@@ -67,7 +67,8 @@ from engine.storage.tablespace import Tablespace as Store
 from engine.tablespaces import NodeTablespaces, TablespaceStorage
 from engine.txn.commit import CommitQueue
 from engine.txn.joint import JointCommits
-from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
+from engine.txn.locks import TableLocks
+from engine.txn.row_locks import RowLocks
 from engine.txn.sequences import Sequences
 from engine.txn.transaction import Transaction
 from engine.txn.two_phase import PreparedTransactions
@@ -175,7 +176,7 @@ class Node:
         self.store: AnyStore = store
         self.columnar = columnar
         self.clock = clock
-        self.row_locks = LockSpace(ROW_CONFLICTS)
+        self.row_locks = RowLocks()
         self.table_locks = TableLocks()
         self.advisory_locks = AdvisorySpace()
         self.listeners = Listeners()

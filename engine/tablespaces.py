@@ -26,6 +26,7 @@ from engine.storage.tablespace import Tablespace as Store
 from engine.touching import places_of_changes
 from engine.txn.joint import JointCommits
 from engine.txn.locks import LockSpace
+from engine.txn.row_locks import RowLocks
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ def _place_of(item: SchemaObject | None) -> int:
 
 def _observing(
     store: Store | Stores,
-    row_space: LockSpace,
+    row_space: RowLocks,
     table_space: LockSpace,
     process_id: int,
     start_time: int,

@@ -8,21 +8,22 @@ it. It must meet them where their keys are equal:
                 waits for whoever changes its row, and looked for again: it may be gone by now
     claim       when all rows are there: the keys against what was written since `open`, and against the keys that
                 others have locked. What an open transaction has locked is waited for; what exists is a duplicate
-    afterwards  the transaction holds its keys by `LockSpace.claim`: who wants one of them waits for its end
+    afterwards  the transaction holds its keys by `RowLocks.claim`: who wants one of them waits for its end
 
-`claim` looks in the statement's thread while there is much to look at, and again at what has come since, until that is
-little enough for one turn of the event loop. Then nothing can come between that look and the claim.
+`claim` looks in the statement's thread while there is much to look at, and again at what has come since (locks are
+noted for it as they come), until that is little enough for one turn of the event loop. Then nothing can come between
+that look and the claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
-from engine.storage.keys import storage_prefix
+from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.storage.runs import BulkRun
 from engine.txn.interface import UPDATE, LockWait
 
@@ -77,22 +78,23 @@ class Claim:
         self.watch = watch
         self.run = run
         self.duplicate = duplicate
-        self._compared: set[bytes] = set()  # keys that others hold, and that the run does not have
+        self.locked: list[bytes] = []  # keys that somebody has locked, and that are not compared yet
         self._rivals: set[str] = set()  # runs of others whose keys the run does not have
 
-    def collect(self, transaction: Transaction) -> tuple[list[bytes], list[BulkRun]]:
-        """Keys, and runs of keys, that have to be compared with the run, since the last time."""
+    def collect(self, transaction: Transaction) -> tuple[list[bytes], list[bytes], list[BulkRun]]:
+        """Keys that were written, keys that somebody has locked, and runs of keys, that have to be compared with the
+        run, since the last time."""
         self.watch.look()
         keys, runs = self.watch.take()
-        space, prefix = transaction.row_space, self.watch.prefix
-        keys += [key for key in space.held_by_others(prefix, transaction) if key not in self._compared]
-        self._compared.update(keys)
-        for owner in space.claimants(prefix, transaction):
+        locked = list(self.locked)
+        self.locked.clear()
+        prefix = self.watch.prefix
+        for owner in transaction.row_space.claimants(prefix, transaction):
             for run in owner.runs:
                 if run.path not in self._rivals and run.has(prefix):
                     self._rivals.add(run.path)
                     runs.append(run)
-        return keys, runs
+        return keys, locked, runs
 
     def common(self, keys: Sequence[bytes], runs: Sequence[BulkRun]) -> list[bytes]:
         """Those of the keys that the run has. In any thread."""
@@ -103,10 +105,6 @@ class Claim:
         for other in runs:
             found += common_keys(self.run, other)
         return found
-
-    def forget(self, key: bytes) -> None:
-        """The key is to be compared again: who held it may have let it go."""
-        self._compared.discard(key)
 
 
 def common_keys(one: BulkRun, other: BulkRun) -> Iterator[bytes]:
@@ -120,27 +118,51 @@ def common_keys(one: BulkRun, other: BulkRun) -> Iterator[bytes]:
 async def claim_keys(session: Session, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]) -> None:
     """Returns when nobody else has, or will have, one of the keys: with the claims made, in the same turn of the event
     loop. Raises 23505, and what ends a wait."""
-    while True:
-        clear = True
+    space = transaction.row_space
+    names = space.names()
+    for claim in claims:
+        claim.locked = space.watch(claim.watch.prefix)
+    try:
+        prefixes = {claim.watch.prefix for claim in claims}
+        held = _by_prefix(names, prefixes) if len(names) <= AT_ONCE else await thread.run(_by_prefix, names, prefixes)
         for claim in claims:
-            keys, runs = claim.collect(transaction)
-            if len(keys) <= AT_ONCE and not runs:
-                found = claim.common(keys, runs)
-            else:
-                found = await thread.run(claim.common, keys, runs)
-                clear = False
-            for key in found:
-                await settle(session, transaction, key, claim)
-                clear = False
-        if clear:
-            transaction.claim(claim.watch.prefix for claim in claims)
-            return
+            claim.locked += held[claim.watch.prefix]
+        while not await _settled(session, transaction, thread, claims):
+            pass
+        transaction.claim(claim.watch.prefix for claim in claims)
+    finally:
+        for claim in claims:
+            space.unwatch(claim.watch.prefix, claim.locked)
+
+
+def _by_prefix(names: Sequence[object], prefixes: Iterable[bytes]) -> dict[bytes, list[bytes]]:
+    found: dict[bytes, list[bytes]] = {prefix: [] for prefix in prefixes}
+    for name in names:
+        if isinstance(name, bytes) and (under := found.get(name[:PREFIX_BYTES])) is not None:
+            under.append(name)
+    return found
+
+
+async def _settled(session: Session, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]) -> bool:
+    """Whether nothing was left to compare, nor to wait for, in this turn of the event loop."""
+    clear = True
+    for claim in claims:
+        keys, locked, runs = claim.collect(transaction)
+        if len(keys) + len(locked) <= AT_ONCE and not runs:
+            found, held = claim.common(keys, runs), claim.common(locked, [])
+        else:
+            found = await thread.run(claim.common, keys, runs)
+            held = await thread.run(claim.common, locked, [])
+            clear = False
+        for key in (*found, *(key for key in held if not transaction.row_space.is_own(transaction, key))):
+            await settle(session, transaction, key, claim)
+            clear = False
+    return clear
 
 
 async def settle(session: Session, transaction: Transaction, key: bytes, claim: Claim) -> None:
     """Waits for whoever has the key, and takes it. Raises 23505 if it is there then."""
     await take(session, transaction, key)
-    claim.forget(key)
     if transaction.newest(key) is not None:
         raise claim.duplicate(key)
 

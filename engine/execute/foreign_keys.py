@@ -426,7 +426,10 @@ class ChildTable:
             values = self._default_values(context)
         for key, row in list(self.rows(transaction, wanted)):
             try:
-                value = transaction.get_locked(key, UPDATE) if deletes else transaction.get_to_change(key)
+                if deletes:
+                    value = transaction.get_locked(key, UPDATE, current=True)
+                else:
+                    value = transaction.get_to_change(key, current=True)
             except LockWait as wait:
                 if transaction.isolation != READ_COMMITTED:
                     wait.then = partial(self._refuse_other, transaction, key, row)

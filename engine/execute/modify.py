@@ -109,7 +109,8 @@ class ModifyPlan(CompiledPlan):
             run, notes = InsertCompiler(shell, self._statement).compile()
         else:
             change = ChangeCompiler(shell, self._statement)
-            self.finds_rows = not change.one_row or has_sublink(self._statement)
+            by_key = change.one_row and not change.finder.looks_up_an_index
+            self.finds_rows = not by_key or has_sublink(self._statement)
             run, notes = change.compile()
         self._notes = notes
         return run
@@ -404,7 +405,7 @@ class InsertCompiler:
         code.line("if conflict in touched: raise affected_twice()")
         keys = shell.writer.unique_columns()
         strength = UPDATE if any(item.column in keys for item in conflict.assignments) else NO_KEY_UPDATE
-        code.line(f"stored = transaction.get_locked(conflict, {strength})")
+        code.line(f"stored = transaction.get_locked(conflict, {strength}, current=True)")
         code.line("if stored is None: raise affected_twice()")
         names = [code.temporary("c") for _ in table.columns]
         if self.partitioned is not None:

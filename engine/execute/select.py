@@ -106,6 +106,11 @@ class QueryCompiler:
         return all(step.relation < 0 or (step.access is not None and step.access.single) for step in self._steps)
 
     @property
+    def looks_up_an_index(self) -> bool:
+        """Whether an index leads to a row, which may be under another key by now."""
+        return any(isinstance(step.access, Access) and step.access.index is not None for step in self._steps)
+
+    @property
     def looks_up_from_outside(self) -> bool:
         """Whether a relation is looked up by equality with something of a query around this one."""
         return any(

@@ -38,6 +38,7 @@ from engine.storage.stores import ObservedStores
 from engine.storage.tablespace import Tablespace
 from engine.txn.interface import READ_COMMITTED, LockWait
 from engine.txn.locks import LockSpace
+from engine.txn.row_locks import RowLocks
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class AheadTransaction(Transaction):
     def __init__(
         self,
         store: Tablespace | ObservedStores,
-        row_space: LockSpace,
+        row_space: RowLocks,
         table_space: LockSpace,
         process_id: int,
         start_time: int,

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from engine.txn.transaction import Transaction
 
 SMALL_ROWS = 2_000
-_SLICE = 250  # rows written one by one in one turn of the event loop
+SLICE = 250  # rows written one by one in one turn of the event loop
 
 
 @dataclass(slots=True)
@@ -221,10 +221,10 @@ class DataChange:
         checks = Checks() if self.part is None else self.part.checks
         try:
             async for batch in batches:
-                for start in range(0, batch.num_rows, _SLICE):
+                for start in range(0, batch.num_rows, SLICE):
                     metered(self.context)  # others have run since the slice before
-                    count += self.write_slice(batch.slice(start, _SLICE), stream.lsn, checks)
-                    if batch.num_rows > _SLICE:
+                    count += self.write_slice(batch.slice(start, SLICE), stream.lsn, checks)
+                    if batch.num_rows > SLICE:
                         await asyncio.sleep(0)
             if self.part is None:
                 checks.finish()
@@ -239,6 +239,18 @@ class DataChange:
     def write_slice(self, batch: Any, lsn: Lsn, checks: Checks) -> int:
         """Writes the rows of one slice, which the query saw at the LSN; how many. Raises LockWait, Again."""
         raise NotImplementedError
+
+    async def finish_checks(self, checks: Checks) -> None:
+        """What is left to check at the statement's end, again from its beginning after each wait."""
+        mark, todo = self.transaction.mark(), list(checks)
+        while True:
+            try:
+                checks.finish()
+                return
+            except LockWait as wait:
+                self.transaction.rollback_to(mark)
+                checks[:] = todo
+                await self.session.wait_for(wait)
 
     def done(self, count: int) -> Done:
         return Done(count, self.spool)
@@ -514,20 +526,12 @@ class _Insertion(DataChange):
                 elif self.spool is not None and more:
                     self.spool.add(data, more)
                 count += 1
-                if count % _SLICE == 0:
+                if count % SLICE == 0:
                     await asyncio.sleep(0)
         if self.part is None:
-            await self._finish_checks()
+            assert self.context.checks is not None
+            await self.finish_checks(self.context.checks)
         return written
-
-    async def _finish_checks(self) -> None:
-        assert self.context.checks is not None
-        while True:
-            try:
-                self.context.checks.finish()
-                return
-            except LockWait as wait:
-                await self.session.wait_for(wait)
 
     def _check_computed(self, batch: Any) -> None:
         for name, index in self._computed_checks.items():

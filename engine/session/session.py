@@ -220,8 +220,11 @@ class Session(LedSession):
                 self.advisory_held.restart()
             if transaction.met and isinstance(error, SqlError):
                 wait_for_met(self, transaction)
-            if isinstance(error, LockWait) and prepared.row is not None and prepared.row.finds_rows:
-                transaction.run_again(error)
+            if isinstance(error, LockWait) and prepared.row is not None:
+                if prepared.row.finds_rows:
+                    transaction.run_again(error)
+                else:
+                    transaction.run_anew()
             if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
                 for taken in list(held)[held_before:]:
                     transaction.unlock_table(taken)

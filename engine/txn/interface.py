@@ -82,14 +82,20 @@ class Transaction(Protocol):
         """Locks a table in a mode of engine/txn/locks.py, as `lock` does a key."""
 
     def get_locked(
-        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+        self,
+        key: bytes,
+        strength: int,
+        wait: str = "block",
+        same_key: Callable[[bytes, bytes], bool] | None = None,
+        current: bool = False,
     ) -> bytes | None:
         """Locks the key, then gives its newest sequenced value (own write first), which may be newer than the snapshot:
         the caller re-evaluates its condition on it (READ COMMITTED). Under REPEATABLE READ a version newer than the
         snapshot raises 40001. None: the row is gone. `same_key`, for KEY SHARE: whether two versions agree in all
-        unique columns, where the table has others than those of its primary key."""
+        unique columns, where the table has others than those of its primary key. `current`: the row was found by what
+        is there now, and not in the snapshot; else a row that was deleted and inserted anew since then is gone."""
 
-    def get_to_change(self, key: bytes) -> bytes | None:
+    def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
         """`get_locked` as NO KEY UPDATE, of a row whose unique columns may be going to change (`strengthen`)."""
 
     def strengthen(self, key: bytes) -> None:

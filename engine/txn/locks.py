@@ -1,44 +1,36 @@
 """Locks: who holds what, who waits for whom, and which wait would never end.
 
 A `LockSpace` locks names (row and index keys as bytes; tables by OID) in modes that are bits; a table of masks says
-which modes conflict. Two spaces exist: rows by `ROW_CONFLICTS` (PostgreSQL 16 manual, 13.3.2), and `TableLocks` by
-`TABLE_CONFLICTS` (13.3.1), which knows that the modes of reading and writing rows never conflict with each other.
+which modes conflict. Three spaces exist: rows by `ROW_CONFLICTS` (PostgreSQL 16 manual, 13.3.2; row_locks.py),
+`TableLocks` by `TABLE_CONFLICTS` (13.3.1), which knows that the modes of reading and writing rows never conflict with
+each other, and advisory locks.
 
     held:  name -> the one transaction that holds it, when nobody waits          (nearly always: one dict entry a lock)
            name -> Contended(holders {transaction: modes}, waiters FIFO)         (shared, or waited for)
 
 Nothing blocks here. `acquire` returns at once: None when the lock is held, a `Ticket` when it must be waited for. The
 ticket is granted when the holders in its way have gone, in the order of arrival. A newcomer does not overtake a waiter
-that it conflicts with, unless it already holds the lock in some mode (it would wait for itself), or it is a row's, and
-no holder is in its way (heapam.c: only who has to wait stands in line).
-
-Whoever finds that a unique key is there *looks on* (`wait_for_writer`): waits until nobody who has written under it
-holds it, and then holds nothing.
-
-The keys of a bulk insert are millions, and have no entries of their own: its transaction *claims* the storage ids of
-its runs, and a key that a run has is locked as if there were an entry. Somebody who asks for such a key makes the
-entry, and queues behind it.
+that it conflicts with, unless that one waits for it: who holds the lock in a mode that a waiter is kept from by comes
+before that waiter (ProcSleep in PostgreSQL's proc.c). Of a row, only who has to wait for a holder stands in line
+(heapam.c), and comes first if he holds the lock in some mode.
 
 Deadlocks are looked for when a wait begins: an edge goes from a waiter to every conflicting holder and to every earlier
-waiter that it conflicts with; a path back to the newcomer is a cycle, and the newcomer gets 40P01. Since every wait
-that closes a cycle is refused as it begins, there never is a cycle to find later.
+waiter that it conflicts with; a path back to the newcomer is a cycle. Where queues in another order have none, they
+are put into that order (deadlocks.py), else the newcomer gets 40P01. So there never is a cycle to find later.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol
 
 from catalog.durations import durations
 from catalog.errors import SqlError
-from engine.storage.keys import PREFIX_BYTES
+from engine.txn.deadlocks import orders_without_cycle, waits_behind
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from engine.txn.serializable import SerializableSpace
-
-if TYPE_CHECKING:
-    from engine.storage.runs import BulkRun
 
 LOOKS_ON = 0  # the mode of a ticket that gives no lock
 
@@ -69,8 +61,6 @@ TABLE_CONFLICTS: Mapping[int, int] = {
     ACCESS_EXCLUSIVE: 0xFF,
 }
 
-MOVES_KEPT = 4096  # only the word in an error message depends on them
-
 TABLE_MODES: Mapping[str, int] = {
     "access share": ACCESS_SHARE,
     "row share": ROW_SHARE,
@@ -90,16 +80,6 @@ class Owner(Protocol):
     waiting: Ticket | None
     row_locks: dict[Hashable, int]  # name -> modes, for the space of rows
     table_locks: dict[Hashable, int]
-
-
-class Claimant(Owner, Protocol):
-    """A transaction whose bulk runs lock the keys that they have."""
-
-    runs: list[BulkRun]
-
-    def has_in_runs(self, key: bytes) -> bool: ...
-
-    def has_written(self, key: bytes) -> bool: ...
 
 
 class Ticket:
@@ -150,58 +130,18 @@ class Contended:
 class LockSpace:
     """`held_modes` dicts live with their transactions: name -> modes, so that a release walks only its own."""
 
+    may_reorder = True  # its queues, where that avoids a deadlock
+
     def __init__(self, conflicts: Mapping[int, int]) -> None:
         self.conflicts = conflicts
         self.serializable = SerializableSpace()  # of the transactions whose tables are locked here
-        self.moved: dict[Hashable, bytes] = {}  # rows that got another key lately: what becomes of them is told right
         self.waits = durations("shoal_lock_wait_seconds")  # of all spaces, until they end
         self._held: dict[Hashable, Owner | Contended] = {}
-        self._claims: dict[bytes, list[Claimant]] = {}  # by storage id, as the prefix of its keys
 
     @property
     def held(self) -> int:
         """How many locks there are."""
         return len(self._held)
-
-    # ---- keys that bulk runs lock -----------------------------------------------------------------------------------
-
-    def claim(self, owner: Claimant, prefix: bytes) -> None:
-        """From now on what the owner's runs have under a storage id is locked by it, in the mode UPDATE. Nobody else
-        holds a lock of such a key (engine/bulk/claims.py)."""
-        self._claims.setdefault(prefix, []).append(owner)
-
-    def unclaim(self, owner: Claimant, prefixes: Iterable[bytes]) -> None:
-        """The end of claims. What had to become locks of its own is released like any other."""
-        for prefix in prefixes:
-            others = [item for item in self._claims.pop(prefix) if item is not owner]
-            if others:
-                self._claims[prefix] = others
-
-    def claimants(self, prefix: bytes, owner: Owner) -> list[Claimant]:
-        """Who else has claims under a storage id."""
-        return [item for item in self._claims.get(prefix, ()) if item is not owner]
-
-    def held_by_others(self, prefix: bytes, owner: Owner) -> list[bytes]:
-        """The keys under a storage id that somebody else has a lock of. Looks at every lock that there is."""
-        return [
-            name
-            for name, place in self._held.items()
-            if isinstance(name, bytes)
-            and name.startswith(prefix)
-            and place is not owner
-            and not (isinstance(place, Contended) and place.holders.keys() <= {owner})
-        ]
-
-    def _enter_claim(self, name: bytes, asker: Owner) -> Owner | None:
-        """Makes a lock of its own of a key that is locked by somebody else's claim; None for one that is not."""
-        for owner in self._claims.get(name[:PREFIX_BYTES], ()):
-            if owner is not asker and owner.has_in_runs(name):
-                self._held[name] = owner
-                owner.row_locks[name] = UPDATE
-                return owner
-        return None
-
-    # ---- locks --------------------------------------------------------------------------------------------------
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
         """Takes the lock and returns None, or queues and returns the ticket. Raises 40P01.
@@ -211,81 +151,73 @@ class LockSpace:
         """
         assert owner.waiting is None, "a transaction that waits cannot ask for another lock"
         place = self._held.get(name)
-        if place is None and not (self._claims and (place := self._enter_claim(name, owner))):  # type: ignore[arg-type]
+        if place is None:
             self._held[name] = owner
             held_modes[name] = mode
             return None
+        return self._acquire_taken(owner, held_modes, name, mode, place)
+
+    def _acquire_taken(
+        self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int, place: Owner | Contended
+    ) -> Ticket | None:
+        """`acquire` of a lock that somebody has."""
         if place is owner:
             held_modes[name] |= mode
             return None
         entry = self._contended(name, place)
         own = entry.holders.get(owner, 0)
-        conflicts = self.conflicts[mode]
-        if own & mode or not self._blocked(entry, owner, conflicts, mode, bool(own)):
+        before = None
+        if not own & mode and self._blocked(entry, owner, mode):
+            before = self._place_in_queue(entry, owner, own, mode)
+        if before is None:
             entry.holders[owner] = own | mode
             held_modes[name] = own | mode
             return None
-        return self._queue(entry, Ticket(self, name, owner, mode), bool(own))
+        return self._queue(entry, Ticket(self, name, owner, mode), before)
 
-    def wait_for_writer(self, owner: Owner, name: bytes, is_there: bool = True) -> Ticket | None:
-        """The ticket with which the owner looks on; None if nobody else who has written under the name holds it, or,
-        where nothing `is_there` yet, nobody else who may bring it. Raises 40P01."""
-        place = self._held.get(name)
-        if place is None and self._claims:
-            place = self._enter_claim(name, owner)
-        if place is None or place is owner:
-            return None
-        holders = cast("Iterable[Claimant]", place.holders if isinstance(place, Contended) else (place,))
-        if not any(
-            holder is not owner
-            and (holder.has_written(name) if is_there else self._modes_of(holder, name) >= NO_KEY_UPDATE)
-            for holder in holders
-        ):
-            return None
-        return self._queue(self._contended(name, place), Ticket(self, name, owner, LOOKS_ON), False)
+    def _place_in_queue(self, entry: Contended, owner: Owner, own: int, mode: int) -> int | None:
+        """Before how many waiters a newcomer goes; None: he need not wait. Who holds the lock in some mode goes before
+        the first one that waits for him."""
+        ahead = 0
+        for number, ticket in enumerate(entry.waiters if own else ()):
+            if self.conflicts[ticket.mode] & own:
+                if not self.conflicts[mode] & ahead and not self._kept_out(entry, owner, mode):
+                    return None
+                return number
+            ahead |= ticket.mode
+        return len(entry.waiters)
 
-    def _queue(self, entry: Contended, ticket: Ticket, first: bool) -> Ticket:
-        """Begins a wait. Raises 40P01."""
+    def _queue(self, entry: Contended, ticket: Ticket, place: int) -> Ticket | None:
+        """Begins a wait before the waiter at a place; None where it is over at once. Raises 40P01."""
         owner = ticket.owner
-        if first:
-            entry.waiters.appendleft(ticket)
-        else:
-            entry.waiters.append(ticket)
+        entry.waiters.insert(place, ticket)
         owner.waiting = ticket
         cycle = self._cycle(owner)
         if cycle:
-            self.forget(ticket)
-            owner.waiting = None
-            raise deadlock(cycle)
-        return ticket
+            orders = orders_without_cycle(ticket)
+            if orders is None:
+                self.forget(ticket)
+                owner.waiting = None
+                raise deadlock(cycle)
+            for order in orders:
+                order[0].space._reorder(order)
+        return None if ticket.done else ticket
 
-    def all_free(self, names: Sequence[Hashable]) -> bool:
-        """Whether nobody holds one of these locks, and no claim can have them."""
-        return self._held.keys().isdisjoint(names) and not (
-            self._claims and any(name[:PREFIX_BYTES] in self._claims for name in names)  # type: ignore[index]
-        )
-
-    def take_free(self, owner: Owner, held_modes: dict[Hashable, int], names: Sequence[Hashable], mode: int) -> None:
-        """Takes locks that are all free."""
-        self._held.update(dict.fromkeys(names, owner))
-        held_modes.update(dict.fromkeys(names, mode))
-
-    def note_move(self, key: Hashable, new_key: bytes) -> None:
-        """A row gets another key, if its transaction commits."""
-        if len(self.moved) >= MOVES_KEPT:
-            del self.moved[next(iter(self.moved))]
-        self.moved[key] = new_key
+    def _reorder(self, order: list[Ticket]) -> None:
+        """Puts the waiters for a lock into another order."""
+        name = order[0].name
+        place = self._held[name]
+        assert isinstance(place, Contended)
+        place.waiters = deque(order)
+        self._grant(name, place)
 
     def would_block(self, owner: Owner, name: Hashable, mode: int) -> bool:
-        """Whether acquire would give a ticket now."""
+        """Whether somebody is in the way of taking the lock now: a holder, or a waiter."""
         place = self._held.get(name)
-        if place is None and self._claims:
-            place = self._enter_claim(name, owner)  # type: ignore[arg-type]
         if place is None or place is owner:
             return False
         entry = self._contended(name, place)
-        own = entry.holders.get(owner, 0)
-        return not own & mode and self._blocked(entry, owner, self.conflicts[mode], mode, bool(own))
+        return not entry.holders.get(owner, 0) & mode and self._blocked(entry, owner, mode)
 
     def release(self, owner: Owner, names: Iterator[Hashable] | list[Hashable]) -> None:
         """Lets go of these locks, and grants what waited for them."""
@@ -343,13 +275,14 @@ class LockSpace:
     def _held_by(self, owner: Owner) -> dict[Hashable, int]:
         return owner.row_locks if self.conflicts is ROW_CONFLICTS else owner.table_locks
 
-    def _blocked(self, entry: Contended, owner: Owner, conflicts: int, mode: int, holds_some: bool) -> bool:
-        for holder, modes in entry.holders.items():
-            if holder is not owner and modes & conflicts:
-                return True
-        if holds_some or self.conflicts is ROW_CONFLICTS:
-            return False
-        return any(self.conflicts[ticket.mode] & mode for ticket in entry.waiters)
+    def _blocked(self, entry: Contended, owner: Owner, mode: int) -> bool:
+        conflicts = self.conflicts[mode]
+        return self._kept_out(entry, owner, mode) or any(conflicts & ticket.mode for ticket in entry.waiters)
+
+    def _kept_out(self, entry: Contended, owner: Owner, mode: int) -> bool:
+        """Whether somebody holds the lock in a mode that this one conflicts with."""
+        conflicts = self.conflicts[mode]
+        return any(modes & conflicts for holder, modes in entry.holders.items() if holder is not owner)
 
     def _grant(self, name: Hashable, entry: Contended) -> None:
         granted: list[Ticket] = []
@@ -357,8 +290,7 @@ class LockSpace:
         # Who looks on comes first: it is in nobody's way.
         for ticket in sorted(entry.waiters, key=_gives_a_lock):
             conflicts = self.conflicts[ticket.mode]
-            taken = any(modes & conflicts for holder, modes in entry.holders.items() if holder is not ticket.owner)
-            if taken or (refused & conflicts and ticket.mode != LOOKS_ON):
+            if self._kept_out(entry, ticket.owner, ticket.mode) or (refused & conflicts and ticket.mode != LOOKS_ON):
                 refused |= ticket.mode
                 continue
             entry.waiters.remove(ticket)
@@ -377,18 +309,26 @@ class LockSpace:
             ticket.finish()
 
     def _blockers(self, ticket: Ticket) -> Iterator[Owner]:
-        place = ticket.space._held.get(ticket.name)
-        if not isinstance(place, Contended):
-            return
-        conflicts = ticket.space.conflicts[ticket.mode]
-        for holder, modes in place.holders.items():
-            if holder is not ticket.owner and modes & conflicts:
-                yield holder
-        for earlier in place.waiters:
+        yield from ticket.space.keeping_out(ticket)
+        for earlier in ticket.space.queue(ticket):
             if earlier is ticket:
                 return
-            if earlier.owner is not ticket.owner and ticket.space.conflicts[earlier.mode] & ticket.mode:
+            if waits_behind(ticket, earlier):
                 yield earlier.owner
+
+    def keeping_out(self, ticket: Ticket) -> Iterator[Owner]:
+        """The holders that a ticket waits for."""
+        place = self._held.get(ticket.name)
+        if isinstance(place, Contended):
+            conflicts = self.conflicts[ticket.mode]
+            for holder, modes in place.holders.items():
+                if holder is not ticket.owner and modes & conflicts:
+                    yield holder
+
+    def queue(self, ticket: Ticket) -> Sequence[Ticket]:
+        """Who waits for the lock that a ticket is for, in order."""
+        place = self._held.get(ticket.name)
+        return place.waiters if isinstance(place, Contended) else ()
 
     def _cycle(self, start: Owner) -> list[tuple[Owner, Owner]]:
         """The edges of a cycle of waits through `start`, [] if there is none. Depth first; graphs here are small."""

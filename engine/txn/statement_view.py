@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from sortedcontainers import SortedList
 
 from engine.txn.interface import READ_COMMITTED
-from engine.txn.transaction import MISSING, Transaction, overlay
+from engine.txn.overlay import overlay
+from engine.txn.transaction import MISSING, Transaction
 
 if TYPE_CHECKING:
     from engine.execute.deferred import Deferred
@@ -96,13 +97,18 @@ class StatementView:
         return self.transaction.deferral()
 
     def get_locked(
-        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+        self,
+        key: bytes,
+        strength: int,
+        wait: str = "block",
+        same_key: Callable[[bytes, bytes], bool] | None = None,
+        current: bool = False,
     ) -> bytes | None:
-        value = self.transaction.get_locked(key, strength, wait, same_key)
+        value = self.transaction.get_locked(key, strength, wait, same_key, current)
         return None if key in self.touched else value
 
-    def get_to_change(self, key: bytes) -> bytes | None:
-        value = self.transaction.get_to_change(key)
+    def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
+        value = self.transaction.get_to_change(key, current)
         return None if key in self.touched else value
 
     def strengthen(self, key: bytes) -> None:

@@ -32,6 +32,8 @@ from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, READ_COMMITTED, SERIALIZABLE, UPDATE, LockWait
 from engine.txn.locks import LockSpace, Ticket
+from engine.txn.overlay import overlay
+from engine.txn.row_locks import RowLocks
 from engine.txn.serializable import Serial, Tracked
 
 if TYPE_CHECKING:
@@ -79,11 +81,14 @@ class Transaction:
         "_again",
         "_base",
         "_changing",
+        "_first_lsn",
         "_kept",
         "_loose",
         "_moved",
         "_ordered",
+        "_renewed",
         "_row_space",
+        "_runs_anew",
         "_snapshot",
         "_store",
         "_table_space",
@@ -121,7 +126,7 @@ class Transaction:
     def __init__(
         self,
         store: Tablespace | ObservedStores,
-        row_space: LockSpace,
+        row_space: RowLocks,
         table_space: LockSpace,
         process_id: int,
         start_time: int,
@@ -152,6 +157,9 @@ class Transaction:
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
         self._again: Ticket | None = None  # what it waits for
         self._moved = False  # it is to run again on a new one
+        self._first_lsn: Lsn | None = None  # what it saw at first, if it runs again to look elsewhere
+        self._runs_anew = False
+        self._renewed: set[bytes] | None = None  # keys under which it has put something in place of what it had deleted
         self._undone: frozenset[bytes] = NOTHING_CLAIMED  # by its last wait: what the statement will write again
         self._changing: bytes | None = None  # the row that is changed now, or was last
         self._loose: bytes | None = None  # a row that was first locked by the change that is under way
@@ -207,6 +215,9 @@ class Transaction:
         if self.isolation == READ_COMMITTED:
             if self._kept is not None and self._begins_again():
                 return len(self._undo)
+            if self._first_lsn is not None:
+                self._first_lsn = self._first_lsn if self._runs_anew else None
+                self._runs_anew = False
             met = self.met
             if met and not met <= self._store.durable_lsn:
                 self._base = self._store.view(met)  # type: ignore[arg-type]
@@ -237,6 +248,13 @@ class Transaction:
                 return
             self._kept = self._store.snapshot()
         self._again = ticket
+
+    def run_anew(self) -> None:
+        """A statement that knows its rows' keys waits. It is to run again on a new snapshot, where what is put under
+        one of them by then in another row's place is none of its rows."""
+        if self._first_lsn is None:
+            self._first_lsn = self.snapshot_lsn
+        self._runs_anew = True
 
     def _begins_again(self) -> bool:
         """Whether the statement that begins is the one that the snapshot was kept for; else it is let go."""
@@ -380,8 +398,7 @@ class Transaction:
         return any(run.get(key) is not None for run in self.runs)
 
     @property
-    def row_space(self) -> LockSpace:
-        """Where rows and keys are locked."""
+    def row_space(self) -> RowLocks:
         return self._row_space
 
     def _unclaim(self) -> None:
@@ -389,7 +406,12 @@ class Transaction:
         self.claimed = NOTHING_CLAIMED
 
     def get_locked(
-        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+        self,
+        key: bytes,
+        strength: int,
+        wait: str = "block",
+        same_key: Callable[[bytes, bytes], bool] | None = None,
+        current: bool = False,
     ) -> bytes | None:
         held = self.row_locks.get(key)
         if self.isolation != READ_COMMITTED and self._row_space.would_block(self, key, strength):
@@ -403,7 +425,7 @@ class Transaction:
         if self.writes or self.runs:
             own = self._written(key)
             if own is not MISSING:
-                if self.isolation != READ_COMMITTED:
+                if self.isolation != READ_COMMITTED and not current:
                     self._refuse_changed(key, strength)
                 return own  # type: ignore[return-value]
         newest = self._store.newest(key)
@@ -420,6 +442,9 @@ class Transaction:
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
         if newest[0] > self._store.durable_lsn:
             self.met = self._store.sequenced_lsn
+        if key in self._row_space.renewed and not current and self._is_another(key):
+            self._leave(key)
+            return None
         if strength == KEY_SHARE and newest[1] is not None and self._kept is not None and self._base is self._kept:
             seen = self._kept.get(key)  # no change that leaves the key is in this lock's way, so that none is looked at
             if seen is not None and (same_key is None or same_key(seen, newest[1])):
@@ -445,10 +470,10 @@ class Transaction:
             what = "update" if newest[1] is not None or self._has_moved(key, newest[0]) else "delete"
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
 
-    def get_to_change(self, key: bytes) -> bytes | None:
+    def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
         self._changing = key
         self._loose = None if key in self.row_locks else key
-        return self.get_locked(key, NO_KEY_UPDATE)
+        return self.get_locked(key, NO_KEY_UPDATE, current=current)
 
     def strengthen(self, key: bytes) -> None:
         """PostgreSQL looks at the new values first, and then locks once (heap_update)."""
@@ -457,15 +482,31 @@ class Transaction:
             self._row_space.release(self, [key])
         self.lock(key, UPDATE)
 
+    def _is_another(self, key: bytes) -> bool:
+        """Whether what is under the key now is not the row that the statement has found there (READ COMMITTED): that
+        was deleted, or is elsewhere now, and another one was inserted since. Raises LockWait where it is elsewhere."""
+        lsn = self._row_space.renewed[key]
+        if not lsn > (self.snapshot_lsn if self._first_lsn is None else self._first_lsn):
+            return False
+        if self._kept is not None and self._base is self._kept and self._has_moved(key, lsn):
+            self._look_elsewhere(key)
+        return True
+
     def _look_elsewhere(self, key: bytes) -> NoReturn:
         """The row has another key now. Where PostgreSQL goes on to its new version, the statement runs again on a new
         snapshot and finds it under that key."""
+        self.run_anew()
         self._forget_kept()
         self._base = self._store.current
         self._moved = True
         ticket = Ticket(self._row_space, key, self, 0)
         ticket.done = True  # there is nothing to wait for
         raise LockWait(ticket)
+
+    def moved_to(self, key: bytes) -> bytes | None:
+        """The key that the row which is gone from this one has got in its place; None if it was deleted."""
+        newest = self._store.newest(key)
+        return self._row_space.moved[key] if newest is not None and self._has_moved(key, newest[0]) else None
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
         """Whether the row that is gone from this key since the commit of that LSN has got another key by it."""
@@ -508,7 +549,13 @@ class Transaction:
         """None deletes."""
         writes = self.writes
         old = writes.get(key, MISSING)
-        self._undo.append(key if isinstance(old, _Missing) else (key, old))
+        if isinstance(old, _Missing):
+            self._undo.append(key)
+        else:
+            self._undo.append((key, old))
+            if old is None and value is not None:
+                self._renewed = {key} if self._renewed is None else self._renewed
+                self._renewed.add(key)
         writes[key] = value
         self.held = held = self.held + (WRITE_BYTES if value is None else WRITE_BYTES + len(value))
         if held > self.held_up_to:
@@ -594,6 +641,8 @@ class Transaction:
                     self._ordered.discard(key)
             else:
                 writes[key] = item[1]
+                if item[1] is None and self._renewed is not None:
+                    self._renewed.discard(key)
         spare = (self.held_up_to - max(self.held, UNCOUNTED)) // BLOCK * BLOCK
         if spare > 0 and self.account is not None:
             self.account.give(spare)
@@ -709,6 +758,9 @@ class Transaction:
     def release(self) -> None:
         """Lets go of every lock, of the snapshot and of memory: after sequencing, or at rollback. What took much memory
         has no writes any more."""
+        if self._renewed is not None:
+            self._row_space.note_renewed(self._renewed, self._store)
+            self._renewed = None
         if self.held_up_to != UNCOUNTED:
             self._let_go()
         if self.claimed:
@@ -743,23 +795,5 @@ class Transaction:
         self.writes = {}
         self._undo = []
         self._ordered = None
+        self._renewed = None
         self.release()
-
-
-def overlay(
-    base: Iterator[tuple[bytes, bytes]], top: Iterator[tuple[bytes, bytes | None]], reverse: bool
-) -> Iterator[tuple[bytes, bytes]]:
-    """Two key-ordered streams as one; where both have a key the top one counts, and its None hides the key."""
-    below = next(base, None)
-    above = next(top, None)
-    while below is not None or above is not None:
-        if above is None or (below is not None and (below[0] > above[0] if reverse else below[0] < above[0])):
-            assert below is not None
-            yield below
-            below = next(base, None)
-            continue
-        if below is not None and below[0] == above[0]:
-            below = next(base, None)
-        if above[1] is not None:
-            yield above[0], above[1]
-        above = next(top, None)

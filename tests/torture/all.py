@@ -83,6 +83,18 @@ TRIALS = (
         least=4.0,
     ),
     Trial(
+        "meetings",
+        "sessions that meet wait, go on and end as in PostgreSQL",
+        "generated scripts of two to four sessions that get in each other's way (rows, unique keys, ON CONFLICT, "
+        "MERGE, foreign keys, deferred keys, partitions, schema changes, rights, table and advisory locks), step by "
+        "step in one order on Shoal and on PostgreSQL: what each step gives, whether it waits, who lets it go on, what "
+        "is in the tables in the end; the planted faults are a weaker row lock and a weaker level than asked "
+        "for, a ROLLBACK that commits, a foreign key that is none, nobody who is waited for, and a weaker table lock",
+        1.0,
+        isolation.meetings,
+        least=10.0,
+    ),
+    Trial(
         "cluster",
         "one leader, nothing lost, unknown is never called failed, replicas are equal: a cluster under faults",
         "load on three nodes; they are killed and frozen at every step of a commit and of a takeover, ZooKeeper and "

@@ -44,7 +44,8 @@ class ColumnarDml:
     pending    INSERT: columns whose default draws from a sequence or is volatile: the engine computes them for each
                row. `generated`, checks and RETURNING are then not part of the query (`complete` is False), since they
                may depend on these: the engine computes them from the statement too
-    inputs     MERGE: ((relation, column), index) of what its actions refer to besides the old row
+    inputs     MERGE: ((relation, column), index) of what its actions refer to besides the old row, and its condition,
+               which is to be judged again for a row that has changed; but not where that takes a sub-query
     computed   MERGE: (expression, index) of those that the query computes
     """
 
@@ -236,6 +237,13 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
     there = f"{layout.sql[key[0]].rsplit(' AS ', 1)[0]} IS NOT NULL"
     inputs: dict[tuple[int, int], int] = {}
     computed: list[tuple[tree.Expr, int]] = []
+
+    def add_inputs(parts: Iterable[object]) -> None:
+        for part in parts:
+            if isinstance(part, tree.Var) and part.relation and (part.relation, part.column) not in inputs:
+                piece = expression(scope, part)
+                inputs[part.relation, part.column] = layout.add(part.name, part.type, piece)
+
     for action in statement.actions:
         guard = there if action.matched else f"NOT ({there})"
         for item in (action.condition, *(assignment.expression for assignment in action.assignments)):
@@ -246,12 +254,15 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
                 piece = Piece(f"CASE WHEN {guard} THEN {piece.sql} END", piece.form, piece.fields)
                 computed.append((item, layout.add("x", item.type, piece)))
                 continue
-            for part, _ in expressions_in(item):
-                if isinstance(part, tree.Var) and part.column == 0:
-                    not_supported("a whole row in an action of MERGE")
-                if isinstance(part, tree.Var) and part.relation and (part.relation, part.column) not in inputs:
-                    piece = expression(scope, part)
-                    inputs[part.relation, part.column] = layout.add(part.name, part.type, piece)
+            parts = [part for part, _ in expressions_in(item)]
+            if any(isinstance(part, tree.Var) and part.column == 0 for part in parts):
+                not_supported("a whole row in an action of MERGE")
+            add_inputs(parts)
+    if not computed:
+        parts = [part for part, _ in expressions_in(statement.condition)]
+        whole = [part for part in parts if isinstance(part, tree.Var) and not part.column]
+        if not whole and not any(isinstance(part, tree.SubLink) for part in parts):
+            add_inputs(parts)
     query = generation.finish(f"{with_}SELECT {', '.join(layout.sql)} FROM {from_}", layout.columns)
     return ColumnarDml(query, key, old, (), (), (), (), True, tuple(inputs.items()), tuple(computed))
 

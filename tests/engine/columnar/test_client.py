@@ -30,7 +30,8 @@ from engine.columnar.virtual import batch_of
 from engine.columnar.worker.query import error_header
 from engine.storage.edits import Edits
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
-from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
+from engine.txn.locks import TableLocks
+from engine.txn.row_locks import RowLocks
 from engine.txn.transaction import Transaction
 from tests.engine.columnar.conftest import Database, make_table, open_store, query
 
@@ -42,7 +43,7 @@ DATAROWS = RowEncoding("datarow", (0, 0), FormatSettings())
 
 
 def transaction(database: Database, isolation: str) -> Transaction:
-    made = Transaction(database.store, LockSpace(ROW_CONFLICTS), TableLocks(), 1, 0, isolation)
+    made = Transaction(database.store, RowLocks(), TableLocks(), 1, 0, isolation)
     made.begin_statement()
     return made
 

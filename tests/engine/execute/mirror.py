@@ -70,12 +70,17 @@ class LoneTransaction:
         return True
 
     def get_locked(
-        self, key: bytes, strength: int, wait: str = "block", same_key: Callable[[bytes, bytes], bool] | None = None
+        self,
+        key: bytes,
+        strength: int,
+        wait: str = "block",
+        same_key: Callable[[bytes, bytes], bool] | None = None,
+        current: bool = False,
     ) -> bytes | None:
         self.locks.append((key, strength))
         return self.rows.get(key)
 
-    def get_to_change(self, key: bytes) -> bytes | None:
+    def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
         return self.get_locked(key, NO_KEY_UPDATE)
 
     def strengthen(self, key: bytes) -> None:

@@ -13,7 +13,8 @@ import pytest
 from engine.storage.edits import Edits
 from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun
-from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
+from engine.txn.locks import TableLocks
+from engine.txn.row_locks import RowLocks
 from engine.txn.transaction import Transaction
 from tests.engine.storage.harness import Store, key
 
@@ -69,7 +70,7 @@ def test_layers_hide_what_is_below_them(tmp_path: Path, seed: int, monkeypatch: 
         if chance.random() < 0.3:
             store.flush()
         check(store, model)
-    transaction = Transaction(store.space, LockSpace(ROW_CONFLICTS), TableLocks(), 1, 0)
+    transaction = Transaction(store.space, RowLocks(), TableLocks(), 1, 0)
     for marker in (20, 21):
         own = some(chance, marker)
         transaction.runs.append(run_of(store, own))

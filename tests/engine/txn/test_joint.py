@@ -12,7 +12,8 @@ from engine.storage.stores import ObservedStores
 from engine.txn.commit import CommitQueue
 from engine.txn.interface import REPEATABLE_READ, UPDATE
 from engine.txn.joint import JointCommits
-from engine.txn.locks import ROW_CONFLICTS, LockSpace, TableLocks
+from engine.txn.locks import TableLocks
+from engine.txn.row_locks import RowLocks
 from engine.txn.transaction import Transaction
 from tests.engine.storage.harness import key
 from tests.engine.storage.test_stores import Spaces
@@ -29,7 +30,7 @@ class Node:
         self.logged = 0
         self.commits = JointCommits(self.stores, first, lambda: 0, lambda: self.logged, lambda changes: ())
         self.commits.add(self.spaces.spaces[1])
-        self.rows, self.tables = LockSpace(ROW_CONFLICTS), TableLocks()
+        self.rows, self.tables = RowLocks(), TableLocks()
         self.told: list[str] = []
 
     def begin(self, isolation: str = "read committed") -> Transaction:

@@ -14,7 +14,6 @@ from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from engine.txn.locks import (
     ACCESS_EXCLUSIVE,
     ACCESS_SHARE,
-    ROW_CONFLICTS,
     ROW_EXCLUSIVE,
     SHARE_ROW_EXCLUSIVE,
     TABLE_CONFLICTS,
@@ -23,6 +22,7 @@ from engine.txn.locks import (
     TableLocks,
     Ticket,
 )
+from engine.txn.row_locks import RowLocks
 
 
 class Owner:
@@ -46,10 +46,15 @@ class Owner:
         names, self.row_locks = list(self.row_locks), {}
         space.release(self, names)
 
+    def done_with(self, space: LockSpace) -> None:
+        """Lets go of what it holds in the space of tables."""
+        names, self.table_locks = list(self.table_locks), {}
+        space.release(self, names)
+
 
 @pytest.fixture
-def rows() -> LockSpace:
-    return LockSpace(ROW_CONFLICTS)
+def rows() -> RowLocks:
+    return RowLocks()
 
 
 @pytest.fixture
@@ -68,7 +73,7 @@ ROW_TABLE = {
 
 @pytest.mark.parametrize("held", ROW_TABLE)
 @pytest.mark.parametrize("wanted", ROW_TABLE)
-def test_row_locks_conflict_as_the_manual_says(rows: LockSpace, owners: list[Owner], held: int, wanted: int) -> None:
+def test_row_locks_conflict_as_the_manual_says(rows: RowLocks, owners: list[Owner], held: int, wanted: int) -> None:
     first, second = owners[:2]
     assert first.row(rows, b"k", held) is None
     assert (second.row(rows, b"k", wanted) is not None) == (wanted in ROW_TABLE[held])
@@ -80,7 +85,7 @@ def test_table_conflicts_are_symmetric() -> None:
             assert bool(conflicts & other) == bool(others & one)
 
 
-def test_a_lock_is_granted_when_the_holder_is_done(rows: LockSpace, owners: list[Owner]) -> None:
+def test_a_lock_is_granted_when_the_holder_is_done(rows: RowLocks, owners: list[Owner]) -> None:
     first, second = owners[:2]
     first.row(rows, b"k", UPDATE)
     ticket = second.row(rows, b"k", UPDATE)
@@ -94,7 +99,7 @@ def test_a_lock_is_granted_when_the_holder_is_done(rows: LockSpace, owners: list
     assert second.waiting is None
 
 
-def test_waiters_are_served_in_the_order_of_their_arrival(rows: LockSpace, owners: list[Owner]) -> None:
+def test_waiters_are_served_in_the_order_of_their_arrival(rows: RowLocks, owners: list[Owner]) -> None:
     order: list[int] = []
     owners[0].row(rows, b"k", UPDATE)
     for owner in owners[1:]:
@@ -106,7 +111,7 @@ def test_waiters_are_served_in_the_order_of_their_arrival(rows: LockSpace, owner
     assert order == [2, 3, 4, 5]
 
 
-def test_a_sharer_of_a_row_overtakes_a_waiting_writer(rows: LockSpace, owners: list[Owner]) -> None:
+def test_a_sharer_of_a_row_overtakes_a_waiting_writer(rows: RowLocks, owners: list[Owner]) -> None:
     """As in PostgreSQL: only who has to wait stands in line."""
     reader, writer, late = owners[:3]
     reader.row(rows, b"k", SHARE)
@@ -126,7 +131,7 @@ def test_a_sharer_of_a_table_does_not_overtake_a_waiting_writer(owners: list[Own
     assert late.table(tables, 1, ACCESS_SHARE) is not None
 
 
-def test_who_looks_on_waits_for_who_has_written_and_gets_no_lock(rows: LockSpace, owners: list[Owner]) -> None:
+def test_who_looks_on_waits_for_who_has_written_and_gets_no_lock(rows: RowLocks, owners: list[Owner]) -> None:
     writer, looker, next_one = owners[:3]
     writer.row(rows, b"k", NO_KEY_UPDATE)
     assert rows.wait_for_writer(looker, b"k") is None
@@ -140,7 +145,7 @@ def test_who_looks_on_waits_for_who_has_written_and_gets_no_lock(rows: LockSpace
     assert next_one.row_locks == {b"k": UPDATE}
 
 
-def test_two_who_look_on_at_each_other_are_a_deadlock(rows: LockSpace, owners: list[Owner]) -> None:
+def test_two_who_look_on_at_each_other_are_a_deadlock(rows: RowLocks, owners: list[Owner]) -> None:
     for owner, key in zip(owners, (b"a", b"b"), strict=False):
         owner.row(rows, key, UPDATE)
         owner.written.add(key)
@@ -150,7 +155,7 @@ def test_two_who_look_on_at_each_other_are_a_deadlock(rows: LockSpace, owners: l
     assert caught.value.sqlstate == "40P01"
 
 
-def test_sharers_are_granted_together(rows: LockSpace, owners: list[Owner]) -> None:
+def test_sharers_are_granted_together(rows: RowLocks, owners: list[Owner]) -> None:
     owners[0].row(rows, b"k", UPDATE)
     for owner in owners[1:]:
         owner.row(rows, b"k", SHARE)
@@ -158,14 +163,14 @@ def test_sharers_are_granted_together(rows: LockSpace, owners: list[Owner]) -> N
     assert all(owner.row_locks == {b"k": SHARE} for owner in owners[1:])
 
 
-def test_a_holder_may_raise_its_lock_before_those_who_wait(rows: LockSpace, owners: list[Owner]) -> None:
+def test_a_holder_may_raise_its_lock_before_those_who_wait(rows: RowLocks, owners: list[Owner]) -> None:
     holder, waiter = owners[:2]
     holder.row(rows, b"k", NO_KEY_UPDATE)
     assert waiter.row(rows, b"k", NO_KEY_UPDATE) is not None
     assert holder.row(rows, b"k", UPDATE) is None
 
 
-def test_two_owners_that_wait_for_each_other_are_a_deadlock(rows: LockSpace, owners: list[Owner]) -> None:
+def test_two_owners_that_wait_for_each_other_are_a_deadlock(rows: RowLocks, owners: list[Owner]) -> None:
     first, second = owners[:2]
     first.row(rows, b"a", UPDATE)
     second.row(rows, b"b", UPDATE)
@@ -178,7 +183,7 @@ def test_two_owners_that_wait_for_each_other_are_a_deadlock(rows: LockSpace, own
     assert b"b" in first.row_locks
 
 
-def test_a_ring_of_five_is_found_by_the_one_that_closes_it(rows: LockSpace, owners: list[Owner]) -> None:
+def test_a_ring_of_five_is_found_by_the_one_that_closes_it(rows: RowLocks, owners: list[Owner]) -> None:
     for number, owner in enumerate(owners):
         owner.row(rows, bytes([number]), UPDATE)
     for number, owner in enumerate(owners[:-1]):
@@ -187,7 +192,7 @@ def test_a_ring_of_five_is_found_by_the_one_that_closes_it(rows: LockSpace, owne
         owners[-1].row(rows, b"\0", UPDATE)
 
 
-def test_raising_a_shared_lock_on_both_sides_is_a_deadlock(rows: LockSpace, owners: list[Owner]) -> None:
+def test_raising_a_shared_lock_on_both_sides_is_a_deadlock(rows: RowLocks, owners: list[Owner]) -> None:
     first, second = owners[:2]
     first.row(rows, b"k", SHARE)
     second.row(rows, b"k", SHARE)
@@ -197,7 +202,7 @@ def test_raising_a_shared_lock_on_both_sides_is_a_deadlock(rows: LockSpace, owne
 
 
 def test_a_deadlock_through_a_row_and_a_table_is_found(owners: list[Owner]) -> None:
-    rows, tables = LockSpace(ROW_CONFLICTS), TableLocks()
+    rows, tables = RowLocks(), TableLocks()
     first, second = owners[:2]
     first.table(tables, 1, ROW_EXCLUSIVE)
     second.row(rows, b"k", UPDATE)
@@ -206,7 +211,7 @@ def test_a_deadlock_through_a_row_and_a_table_is_found(owners: list[Owner]) -> N
         second.table(tables, 1, ACCESS_EXCLUSIVE)
 
 
-def test_a_wait_that_is_given_up_lets_the_next_one_in(rows: LockSpace, owners: list[Owner]) -> None:
+def test_a_wait_that_is_given_up_lets_the_next_one_in(rows: RowLocks, owners: list[Owner]) -> None:
     reader, writer, late = owners[:3]
     reader.row(rows, b"k", SHARE)
     ticket = writer.row(rows, b"k", UPDATE)
@@ -224,21 +229,41 @@ def test_a_self_conflicting_table_lock_lets_readers_through(owners: list[Owner])
     assert owners[2].table(tables, 1, SHARE_ROW_EXCLUSIVE) is not None
 
 
-def test_an_owner_that_waits_cannot_ask_again(rows: LockSpace, owners: list[Owner]) -> None:
+def test_an_owner_that_waits_cannot_ask_again(rows: RowLocks, owners: list[Owner]) -> None:
     owners[0].row(rows, b"k", UPDATE)
     owners[1].row(rows, b"k", UPDATE)
     with pytest.raises(AssertionError):
         owners[1].row(rows, b"k", UPDATE)
 
 
-def test_bulk_writers_see_which_names_others_hold(rows: LockSpace, owners: list[Owner]) -> None:
+def test_bulk_writers_see_which_names_others_hold(rows: RowLocks, owners: list[Owner]) -> None:
     owners[0].row(rows, b"0001k", UPDATE)
     owners[1].row(rows, b"0001k", UPDATE)  # waits
     owners[2].row(rows, b"0002k", UPDATE)
     owners[1].waiting = None
     owners[1].row(rows, b"0001m", KEY_SHARE)
-    assert sorted(rows.held_by_others(b"0001", owners[1])) == [b"0001k"]
-    assert sorted(rows.held_by_others(b"0001", owners[3])) == [b"0001k", b"0001m"]
+    assert sorted(rows.names()) == [b"0001k", b"0001m", b"0002k"]
+    assert [name for name in rows.names() if rows.is_own(owners[1], name)] == [b"0001m"]
+
+
+def test_who_watches_is_told_of_new_locks_and_nobody_else_is_concerned(rows: RowLocks, owners: list[Owner]) -> None:
+    owners[0].row(rows, b"0001a", UPDATE)
+    one, other = rows.watch(b"0001"), rows.watch(b"0001")
+    owners[1].row(rows, b"0001b", KEY_SHARE)
+    owners[1].row(rows, b"0002b", UPDATE)
+    assert not rows.all_free([b"0001c"]) and rows.all_free([b"0002c"])  # each is taken singly, and told
+    owners[0].done(rows)
+    rows.would_block(owners[2], b"0001a", UPDATE)
+    owners[2].row(rows, b"0001a", UPDATE)  # anew
+    rows.unwatch(b"0001", other)
+    owners[2].row(rows, b"0001d", UPDATE)
+    assert set(one) == {b"0001a", b"0001b", b"0001d"} and set(other) == {b"0001a", b"0001b"}
+    loader = Loader(9, b"0001e")
+    rows.claim(loader, b"0001")
+    rows.unwatch(b"0001", one)
+    assert owners[3].row(rows, b"0001e", UPDATE) is not None
+    rows.unclaim(loader, [b"0001"])
+    assert rows._claims == {} and rows._watches == {}
 
 
 class Loader(Owner):
@@ -253,7 +278,7 @@ class Loader(Owner):
         return key in self.keys
 
 
-def test_keys_of_a_claim_are_locked_and_others_are_not(rows: LockSpace, owners: list[Owner]) -> None:
+def test_keys_of_a_claim_are_locked_and_others_are_not(rows: RowLocks, owners: list[Owner]) -> None:
     loader = Loader(9, b"0001a", b"0001b", b"0002a")
     rows.claim(loader, b"0001")
     assert owners[0].row(rows, b"0001c", UPDATE) is None
@@ -269,7 +294,7 @@ def test_keys_of_a_claim_are_locked_and_others_are_not(rows: LockSpace, owners: 
     assert owners[2].row(rows, b"0001b", UPDATE) is None
 
 
-def test_waits_for_claims_that_would_never_end_are_deadlocks(rows: LockSpace, owners: list[Owner]) -> None:
+def test_waits_for_claims_that_would_never_end_are_deadlocks(rows: RowLocks, owners: list[Owner]) -> None:
     loader = Loader(9, b"0001a")
     rows.claim(loader, b"0001")
     owners[0].row(rows, b"0001z", UPDATE)
@@ -279,7 +304,7 @@ def test_waits_for_claims_that_would_never_end_are_deadlocks(rows: LockSpace, ow
     assert found.value.sqlstate == "40P01"
 
 
-def test_two_claims_under_one_storage_id(rows: LockSpace, owners: list[Owner]) -> None:
+def test_two_claims_under_one_storage_id(rows: RowLocks, owners: list[Owner]) -> None:
     one, other = Loader(8, b"0001a"), Loader(9, b"0001b")
     for loader in (one, other):
         rows.claim(loader, b"0001")

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 STRENGTHS = ("KEY SHARE", "SHARE", "NO KEY UPDATE", "UPDATE")
+MODES = (
+    "ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE",
+    "ACCESS EXCLUSIVE",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
     """`schema` makes the tables, whether or not they are there; `rows` fills them anew. `rows_alone`: the statements
-    leave the tables' definitions as they are. `levels`: MERGE begins anew after a wait at READ COMMITTED
-    (docs/sql.md), and a statement that waits for a table takes its snapshot afterwards."""
+    leave the tables' definitions as they are. `levels`: a statement that waits for a table takes its snapshot
+    afterwards. `crowd`: more sessions and longer scripts; and since PostgreSQL looks for a deadlock when somebody has
+    waited for `deadlock_timeout`, nobody begins to wait before all who wait have looked."""
 
     name: str
     tables: tuple[str, ...]
@@ -21,6 +26,7 @@ class Theme:
     statements: tuple[str, ...]
     rows_alone: bool = True
     levels: tuple[str, ...] = LEVELS
+    crowd: bool = False
 
 
 ROWS = Theme(
@@ -110,7 +116,7 @@ MERGES = Theme(
         "UPDATE t SET v = 20 WHERE id = 1",
         "UPDATE t SET id = 3 WHERE id = 1",
         "UPDATE t SET id = 8, u = 8 WHERE id = 1",
-        "UPDATE m SET v = v + 1 WHERE id = 1",
+        "UPDATE m SET v = v + 1 WHERE id = 3",
         "DELETE FROM t WHERE id = 1",
         "DELETE FROM m WHERE id = 3",
         "INSERT INTO t VALUES (3, 3, 30)",
@@ -118,7 +124,6 @@ MERGES = Theme(
         "SELECT * FROM t WHERE id = 1 FOR UPDATE",
         "SELECT * FROM t WHERE id = 1 FOR KEY SHARE",
     ),
-    levels=LEVELS[1:],
 )
 
 REFERENCES = Theme(
@@ -248,11 +253,7 @@ DEFINITIONS = Theme(
         "SELECT nextval('s')",
         "ALTER SEQUENCE s INCREMENT 5",
         "DROP SEQUENCE s",
-        *(
-            f"LOCK TABLE a IN {mode} MODE"
-            for mode in ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE",
-                         "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE")
-        ),
+        *(f"LOCK TABLE a IN {mode} MODE" for mode in MODES),
         "LOCK TABLE a IN SHARE MODE NOWAIT",
         "LOCK TABLE va IN ACCESS EXCLUSIVE MODE",
     ),
@@ -290,6 +291,24 @@ RIGHTS = Theme(
     levels=LEVELS[:1],
 )
 
+QUEUES = Theme(
+    "queues",
+    (),
+    "DROP TABLE IF EXISTS a, a2, b CASCADE; CREATE TABLE a (id int); CREATE TABLE b (id int)",
+    "SELECT 1",
+    (
+        *(f"LOCK TABLE {table} IN {mode} MODE" for mode in MODES for table in "ab"),
+        *(f"LOCK TABLE a IN {mode} MODE NOWAIT" for mode in MODES[::3]),
+        *(f"SELECT pg_advisory_xact_lock{kind}({number})" for kind in ("", "_shared") for number in (1, 2)),
+        "SELECT pg_try_advisory_xact_lock(1)",
+        "SELECT pg_try_advisory_xact_lock_shared(1)",
+    ),
+    rows_alone=False,
+    levels=LEVELS[:1],
+    crowd=True,
+)
+
 THEMES = {
-    theme.name: theme for theme in (ROWS, CONFLICTS, MERGES, REFERENCES, DEFERRED, PARTITIONS, DEFINITIONS, RIGHTS)
+    theme.name: theme
+    for theme in (ROWS, CONFLICTS, MERGES, REFERENCES, DEFERRED, PARTITIONS, DEFINITIONS, RIGHTS, QUEUES)
 }

@@ -1,4 +1,5 @@
-"""The trials of isolation: random histories by level, on one node and on a cluster; named anomalies; row locks."""
+"""The trials of isolation: random histories by level, on one node and on a cluster; named anomalies; row locks;
+sessions that meet."""
 
 from __future__ import annotations
 
@@ -7,17 +8,20 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import psycopg
+
 from tests.cluster import ShoalCluster
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 from tests.torture.isolation import workload
 from tests.torture.isolation.checker import Level, check, forbidden
 from tests.torture.isolation.hermitage import SCENARIOS, compare
+from tests.torture.isolation.meetings import FAULTS, MOST, Place, noticed, planted, run_meetings
 from tests.torture.isolation.row_locks import conflicts
 from tests.torture.isolation.workload import Lie, Site
-from tests.torture.trial import Result
+from tests.torture.trial import PLANTING, Result, planted_until
 
-MOST, FIRST, FEWEST = 2000, 150, 50  # transactions in one history: at most, in the first one, at the fewest
+LONGEST, FIRST, FEWEST = 2000, 150, 50  # transactions in one history: at most, in the first one, at the fewest
 LIE = 400  # transactions of a history with a planted fault
 CLOSING = 2.0  # seconds that a cluster takes to stop
 LIES_TRIED = 8  # histories after which a lie goes unnoticed
@@ -55,7 +59,7 @@ def _histories(site: Site, name: str, end: float, seed: int, tell: Callable[[str
         seed += 1
         tell(f"{name}: {transactions.total()} transactions, {wrong.total()} forbidden anomalies")
         now = time.monotonic()
-        batch = min(int(batch * (end - now) / max(now - began, 0.1)), MOST)
+        batch = min(int(batch * (end - now) / max(now - began, 0.1)), LONGEST)
     for level in Level:
         allowed = ", ".join(f"{kind} {count}" for kind, count in sorted(seen[level].items())) or "none"
         result.figures.append(
@@ -151,4 +155,35 @@ def named(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     wrong = [key for key in wanted if got[key] != wanted[key]]
     result.problems += [f"{held}, then {request}: {got[held, request]}" for held, request in wrong]
     result.figures.append(f"{len(wanted)} pairs of row locks, {len(wrong)} not as in PostgreSQL")
+    return result
+
+
+def meetings(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
+    """Generated scripts of sessions that get in each other's way, beside PostgreSQL."""
+    result = Result()
+    end = time.monotonic() + seconds
+    with ShoalServer() as shoal, PostgresServer() as postgres:
+        theirs, ours = Place(postgres.dsn), Place(shoal.dsn)
+        with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE faulty")
+        database = postgres.dsn.replace("dbname=postgres", "dbname=faulty")
+        for name in planted_until(end - seconds * (1 - PLANTING), FAULTS, seed, everything=True):
+            faulty = Place(database, planted(FAULTS[name]))
+            caught = noticed(FAULTS[name], theirs, faulty, end - seconds * (1 - PLANTING))
+            faulty.close()
+            if caught is None:
+                result.figures.append(f"no time to try {name} to the end")
+            else:
+                result.caught[name] = caught
+        tell(f"{sum(result.caught.values())} of {len(result.caught)} planted faults are caught")
+        tally = run_meetings(seed % 1_000_000, end - time.monotonic(), theirs, ours)
+        result.problems += [failure.replace("\n", " ") for failure in tally.failures[:MOST]]
+        cut = ", ".join(f"{count} of {why}" for why, count in sorted(tally.cut.items()))
+        result.figures.append(
+            f"{tally.scenarios:,} scenarios, {tally.steps:,} steps, {tally.waits:,} waits, "
+            f"{len(tally.failures)} differences; not compared to the end: {cut or 'none'}"
+        )
+        tell(result.figures[-1])
+        theirs.close()
+        ours.close()
     return result

@@ -1,0 +1,172 @@
+"""Locks of rows and of keys of indexes.
+
+Whoever finds that a unique key is there *looks on* (`wait_for_writer`): waits until nobody who has written under it
+holds it, and then holds nothing.
+
+The keys of a bulk insert are millions, and have no entries of their own: its transaction *claims* the storage ids of
+its runs, and a key that a run has is locked as if there were an entry. Somebody who asks for such a key makes the
+entry, and queues behind it. What others have locked by then it compares beside the event loop: from `watch` on, what
+comes anew is noted for it, so that it need not look at all locks again. Who has no such neighbour pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from engine.storage.keys import PREFIX_BYTES
+from engine.txn.interface import NO_KEY_UPDATE, UPDATE
+from engine.txn.locks import LOOKS_ON, ROW_CONFLICTS, Contended, LockSpace, Owner, Ticket
+
+if TYPE_CHECKING:
+    from engine.storage.runs import BulkRun
+
+MOVES_KEPT = 4096  # of each kind; they are of use to who waits for the row while it happens
+
+
+class Claimant(Owner, Protocol):
+    """A transaction whose bulk runs lock the keys that they have."""
+
+    runs: list[BulkRun]
+
+    def has_in_runs(self, key: bytes) -> bool: ...
+
+    def has_written(self, key: bytes) -> bool: ...
+
+
+class RowLocks(LockSpace):
+    """The space of rows, of all tables and indexes."""
+
+    may_reorder = False
+
+    def __init__(self) -> None:
+        super().__init__(ROW_CONFLICTS)
+        self.moved: dict[Hashable, bytes] = {}  # rows that got another key lately: what becomes of them is told right
+        # Keys of rows that were lately deleted and inserted anew in one transaction, and the LSN of its commit.
+        self.renewed: dict[bytes, int] = {}
+        self._claims: dict[bytes, list[Claimant]] = {}  # by storage id, as the prefix of its keys
+        self._watches: dict[bytes, list[list[bytes]]] = {}  # of those who are about to claim; each has a claim's place
+
+    # ---- locks ------------------------------------------------------------------------------------------------------
+
+    def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
+        assert owner.waiting is None, "a transaction that waits cannot ask for another lock"
+        place = self._held.get(name)
+        if place is None and not (self._claims and (place := self._enter_claim(name, owner))):  # type: ignore[arg-type]
+            self._held[name] = owner
+            held_modes[name] = mode
+            return None
+        return self._acquire_taken(owner, held_modes, name, mode, place)
+
+    def would_block(self, owner: Owner, name: Hashable, mode: int) -> bool:
+        if self._claims and name not in self._held:
+            self._enter_claim(name, owner)  # type: ignore[arg-type]
+        return super().would_block(owner, name, mode)
+
+    def all_free(self, names: Sequence[bytes]) -> bool:
+        """Whether nobody holds one of these locks, and no claim can have them."""
+        return self._held.keys().isdisjoint(names) and not (
+            self._claims and any(name[:PREFIX_BYTES] in self._claims for name in names)
+        )
+
+    def take_free(self, owner: Owner, held_modes: dict[Hashable, int], names: Sequence[bytes], mode: int) -> None:
+        """Takes locks that are all free."""
+        self._held.update(dict.fromkeys(names, owner))
+        held_modes.update(dict.fromkeys(names, mode))
+
+    def note_move(self, key: Hashable, new_key: bytes) -> None:
+        """A row gets another key, if its transaction commits."""
+        if len(self.moved) >= MOVES_KEPT:
+            del self.moved[next(iter(self.moved))]
+        self.moved[key] = new_key
+
+    def note_renewed(self, keys: Iterable[bytes], store: Any) -> None:
+        """These were deleted, and put anew, by a transaction that is committed and still has their locks: where that is
+        a row, it is another one to whoever had found the old one."""
+        for key in keys:
+            newest = store.newest(key)
+            if newest is not None and newest[1] is not None:
+                if len(self.renewed) >= MOVES_KEPT:
+                    del self.renewed[next(iter(self.renewed))]
+                self.renewed.pop(key, None)
+                self.renewed[key] = newest[0]
+
+    def wait_for_writer(self, owner: Owner, name: bytes, is_there: bool = True) -> Ticket | None:
+        """The ticket with which the owner looks on; None if nobody else who has written under the name holds it, or,
+        where nothing `is_there` yet, nobody else who may bring it. Raises 40P01."""
+        place = self._held.get(name)
+        if place is None and self._claims:
+            place = self._enter_claim(name, owner)
+        if place is None or place is owner:
+            return None
+        holders = cast("Iterable[Claimant]", place.holders if isinstance(place, Contended) else (place,))
+        if not any(
+            holder is not owner
+            and (holder.has_written(name) if is_there else self._modes_of(holder, name) >= NO_KEY_UPDATE)
+            for holder in holders
+        ):
+            return None
+        entry = self._contended(name, place)
+        return self._queue(entry, Ticket(self, name, owner, LOOKS_ON), len(entry.waiters))
+
+    def _blocked(self, entry: Contended, owner: Owner, mode: int) -> bool:
+        return self._kept_out(entry, owner, mode)
+
+    def _place_in_queue(self, entry: Contended, owner: Owner, own: int, mode: int) -> int:
+        return 0 if own else len(entry.waiters)
+
+    # ---- keys that bulk runs lock -----------------------------------------------------------------------------------
+
+    def claim(self, owner: Claimant, prefix: bytes) -> None:
+        """From now on what the owner's runs have under a storage id is locked by it, in the mode UPDATE. Nobody else
+        holds a lock of such a key (engine/bulk/claims.py)."""
+        self._claims.setdefault(prefix, []).append(owner)
+
+    def unclaim(self, owner: Claimant, prefixes: Iterable[bytes]) -> None:
+        """The end of claims. What had to become locks of its own is released like any other."""
+        for prefix in prefixes:
+            self._claims[prefix] = [item for item in self._claims[prefix] if item is not owner]
+            self._forget_claims(prefix)
+
+    def _forget_claims(self, prefix: bytes) -> None:
+        if not self._claims[prefix] and prefix not in self._watches:
+            del self._claims[prefix]
+
+    def claimants(self, prefix: bytes, owner: Owner) -> list[Claimant]:
+        """Who else has claims under a storage id."""
+        return [item for item in self._claims.get(prefix, ()) if item is not owner]
+
+    def names(self) -> list[Any]:
+        """All that is locked, whoever has it."""
+        return list(self._held)
+
+    def watch(self, prefix: bytes) -> list[bytes]:
+        """A list of what is locked anew under a storage id, until `unwatch`: whoever has it."""
+        new: list[bytes] = []
+        self._watches.setdefault(prefix, []).append(new)
+        self._claims.setdefault(prefix, [])
+        return new
+
+    def unwatch(self, prefix: bytes, new: list[bytes]) -> None:
+        """Ends a watch."""
+        watches = [item for item in self._watches.pop(prefix) if item is not new]
+        if watches:
+            self._watches[prefix] = watches
+        self._forget_claims(prefix)
+
+    def is_own(self, owner: Owner, name: bytes) -> bool:
+        """Whether nobody but the owner holds it."""
+        place = self._held.get(name)
+        return place is owner or (isinstance(place, Contended) and place.holders.keys() == {owner})
+
+    def _enter_claim(self, name: bytes, asker: Owner) -> Owner | None:
+        """Makes a lock of its own of a key that is locked by somebody else's claim; None for one that is not."""
+        prefix = name[:PREFIX_BYTES]
+        for watch in self._watches.get(prefix, ()):
+            watch.append(name)
+        for owner in self._claims.get(prefix, ()):
+            if owner is not asker and owner.has_in_runs(name):
+                self._held[name] = owner
+                owner.row_locks[name] = UPDATE
+                return owner
+        return None
