@@ -82,9 +82,10 @@ def copy(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: pathlib.Path) -> None:
     status, told = build(ROOT, tmp_path / "site")
     assert status == 0, told
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
-    assert {path.stem for path in (tmp_path / "site").glob("*.html")} == {*pages, "404"}
-    for page in (tmp_path / "site").glob("*.html"):
+    pages = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")}
+    made = {str(path.relative_to(tmp_path / "site").with_suffix("")) for path in (tmp_path / "site").rglob("*.html")}
+    assert made == {*pages, "404"}
+    for page in (tmp_path / "site").rglob("*.html"):
         loaded = _LOADED.findall(page.read_text())
         assert not loaded, f"{page.name} loads {loaded}"
 
@@ -96,7 +97,7 @@ def test_what_is_wrong_with_the_site_ends_the_build(copy: pathlib.Path, tmp_path
     assert status != 0 and all(named in told for named in ("outside.md", "gone.md", "#nowhere")), told
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
 def test_lists_and_tables_stand_apart_from_the_text_before_them(page: pathlib.Path) -> None:
     """Python-Markdown reads on as text otherwise."""
     before, fenced = "", False
