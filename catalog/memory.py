@@ -134,7 +134,7 @@ def too_much(limit: int) -> SqlError:
         "53200",
         "out of memory",
         detail=f"The statement needs more than query_memory_limit ({limit >> 10} kB).",
-        hint="Raise query_memory_limit, or have the statement read, gather or make less at once.",
+        hint="Raise query_memory_limit, or let the statement read, collect or build less at once.",
     )
 
 

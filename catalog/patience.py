@@ -145,7 +145,7 @@ def too_long() -> SqlError:
     return SqlError(
         "54000",
         "statement computes for too long in one piece",
-        detail="It is of a kind that cannot run in the analytic worker, and nobody else is answered meanwhile.",
+        detail="It cannot run in the analytic worker, and no other statement is answered while it runs.",
         hint="Give the function smaller values, or compute them in a query of its own.",
     )
 

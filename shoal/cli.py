@@ -10,6 +10,7 @@ from dataclasses import fields
 from importlib.metadata import version
 
 from catalog.errors import SqlError
+from engine.storage.locking import check_free
 from shoal.commands import add_commands, run_command
 from shoal.config import Config, ConfigError, Sources, of_settings, settled
 
@@ -30,16 +31,16 @@ LOGSTORE_EXAMPLES = """examples:
   shoal logstore --data /var/lib/shoal-log --listen 10.0.0.7:7301 --secret-file /etc/shoal/store-secret \\
       --tls-cert /etc/shoal/store.crt --tls-key /etc/shoal/store.key
 
-Beyond this machine TLS is needed, unless SHOAL_STORE_PLAINTEXT=allow is set for it and for the servers. The
-servers of a cluster find it as logs://10.0.0.7:7301, with the same secret in SHOAL_STORE_SECRET, or in the file that
-SHOAL_STORE_SECRET_FILE names. Three of them make a store that goes on without one:
+TLS is required on an address that other machines reach, unless SHOAL_STORE_PLAINTEXT=allow is set for the log store and
+for the servers. The servers of a cluster reach the store as logs://10.0.0.7:7301, with the same secret in
+SHOAL_STORE_SECRET, or in the file that SHOAL_STORE_SECRET_FILE names. A store of three keeps working when one is down:
   quorum(3,3,2):logs://10.0.0.7:7301,logs://10.0.0.8:7301,logs://10.0.0.9:7301
 """
 
 CONFIG_EXAMPLES = """examples:
   shoal config
   shoal config --config /etc/shoal/shoal.toml --json
-  SHOAL_LISTEN=127.0.0.1:6543 shoal config --data a           flags win over the environment, that over the file
+  SHOAL_LISTEN=127.0.0.1:6543 shoal config --data a           flags override the environment, which overrides the file
 """
 
 ROUTER_EXAMPLES = """examples:
@@ -48,8 +49,8 @@ ROUTER_EXAMPLES = """examples:
   curl -s http://127.0.0.1:8090/sql -H 'Content-Type: text/plain' -d 'SELECT 6 * 7'
 """
 
-READY = "tell the addresses as one JSON object, when it is ready"
-ROUTER = "Takes PostgreSQL clients and connects each to a node of the cluster that is alive; POST /sql over HTTP."
+READY = "print the addresses as one JSON object when ready"
+ROUTER = "Accepts PostgreSQL clients and connects each to a live node of the cluster; serves POST /sql over HTTP."
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve",
         help="run a server",
-        description="Runs a server until SIGTERM or SIGINT; both finish what runs and flush.",
+        description="Runs a server until SIGTERM or SIGINT; both let running statements finish and flush to disk.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -73,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--json", action="store_true", help=READY)
     config = commands.add_parser(
         "config",
-        help="show the settings that are in force, and where from",
-        description="Shows what `shoal serve` would take with the same options, in this environment, and where from.",
+        help="show the settings in force and where each comes from",
+        description="Shows the settings that `shoal serve` would use with the same options, and the source of each.",
         epilog=CONFIG_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -93,36 +94,36 @@ def _settings(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--admin",
         metavar="HOST:PORT",
-        help="address of the console, /metrics, /healthz, /readyz (default: none); with TLS as https://HOST:PORT, and "
-        "wherever other machines reach it",
+        help="address of the console, /metrics, /healthz and /readyz (default: none); https://HOST:PORT uses TLS, "
+        "which is required on addresses that other machines reach",
     )
     command.add_argument("--host-rules", metavar="FILE", help="who may connect from where, like pg_hba.conf")
-    command.add_argument("--tls-cert", metavar="FILE", help="certificate in PEM: clients may use TLS")
-    command.add_argument("--tls-key", metavar="FILE", help="its key (default: in the same file)")
+    command.add_argument("--tls-cert", metavar="FILE", help="certificate in PEM; clients may then use TLS")
+    command.add_argument("--tls-key", metavar="FILE", help="key of the certificate (default: in the same file)")
     command.add_argument(
         "--config",
         metavar="FILE",
-        help="TOML file with the same settings; the environment (SHOAL_LISTEN, ...), and then flags, win",
+        help="TOML file with the same settings; overridden by the environment (SHOAL_LISTEN, ...) and by flags",
     )
     command.add_argument("--cluster", metavar="URL", help="join the cluster zk://HOST:PORT,HOST:PORT/NAME")
     command.add_argument(
         "--store", metavar="URL", help="changelog store of the cluster: file:///DIR, s3://..., log://..., quorum(...)"
     )
     _log_format(command)
-    command.add_argument("--read-from", metavar="URL", help="a regional copy of the store, filled by those who read")
+    command.add_argument("--read-from", metavar="URL", help="a regional copy of the store, filled by its readers")
     command.add_argument("--node", metavar="ID", help="name of this node in the cluster (default: the host's name)")
     command.add_argument(
         "--history-retention",
         metavar="SECONDS",
         type=float,
-        help="how far back the past is kept, for time travel and backups to any LSN (default: not at all)",
+        help="how much history to keep, for time travel and for restores to any LSN (default: none)",
     )
 
 
 def _log_format(command: argparse.ArgumentParser, default: str | None = None) -> None:
     choices = ("text", "json")
     command.add_argument(
-        "--log-format", choices=choices, default=default, help="of the log on standard error (default: text)"
+        "--log-format", choices=choices, default=default, help="format of the log on standard error (default: text)"
     )
 
 
@@ -139,14 +140,18 @@ def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "--listen", metavar="HOST:PORT", default="127.0.0.1:7301", help="address to listen on (default: %(default)s)"
     )
     logstore.add_argument(
-        "--secret-file", metavar="FILE", help="holds the secret that clients must know (default: SHOAL_STORE_SECRET)"
+        "--secret-file",
+        metavar="FILE",
+        help="file with the secret that clients must know (default: SHOAL_STORE_SECRET)",
     )
     logstore.add_argument(
-        "--tls-cert", metavar="FILE", default="", help="certificate in PEM: serve with TLS, as logs://"
+        "--tls-cert", metavar="FILE", default="", help="certificate in PEM; the store then serves TLS, as logs://"
     )
-    logstore.add_argument("--tls-key", metavar="FILE", default="", help="its key (default: in the same file)")
     logstore.add_argument(
-        "--tls-client-ca", metavar="FILE", default="", help="let in only clients with a certificate of this authority"
+        "--tls-key", metavar="FILE", default="", help="key of the certificate (default: in the same file)"
+    )
+    logstore.add_argument(
+        "--tls-client-ca", metavar="FILE", default="", help="accept only clients with a certificate of this authority"
     )
     _log_format(logstore, "text")
     logstore.add_argument("--json", action="store_true", help=READY)
@@ -155,17 +160,22 @@ def _logstore_parser(commands: argparse._SubParsersAction[argparse.ArgumentParse
 def _router_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     router = commands.add_parser(
         "router",
-        help="run the front door of a cluster",
+        help="run a router, the single address of a cluster",
         description=ROUTER,
         epilog=ROUTER_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     router.add_argument("--cluster", metavar="zk://HOST:PORT,.../NAME", required=True, help="where its ZooKeeper is")
     router.add_argument(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:5432", help="address for PostgreSQL clients"
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:5432",
+        help="address for PostgreSQL clients (default: %(default)s)",
     )
     router.add_argument("--http", metavar="HOST:PORT", default="", help="address for SQL over HTTP (default: none)")
-    router.add_argument("--max-connections", metavar="N", type=int, default=2000, help="clients at a time")
+    router.add_argument(
+        "--max-connections", metavar="N", type=int, default=2000, help="most clients at a time (default: %(default)s)"
+    )
     _log_format(router, "text")
     router.add_argument("--json", action="store_true", help=READY)
 
@@ -201,9 +211,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return config.run(options, settled(options.config, flags, os.environ))
         sources = Sources(options.config, flags, os.environ)
+        settings = of_settings(sources.settings())
+        check_free(settings.data)
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 
-        return serve(of_settings(sources.settings()), options.json, sources)
+        return serve(settings, options.json, sources)
     except (ConfigError, SqlError, OSError) as error:
         message = str(error)
         if isinstance(error, OSError) and error.filename is not None:

@@ -60,7 +60,7 @@ class JsonFormatter(logging.Formatter):
 def configure(form: str, node: str) -> None:
     """Sends every log line to standard error in this form. Raises ConfigError for one that there is not."""
     if form not in FORMATS:
-        raise ConfigError(f'"{form}" is no format of the log; there are {" and ".join(FORMATS)}')
+        raise ConfigError(f'"{form}" is not a log format; the formats are {" and ".join(FORMATS)}')
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(node) if form == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

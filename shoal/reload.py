@@ -98,7 +98,7 @@ class Reload:
         self._origins = self._found_origins(self.again.settings())
 
     def reload(self) -> bool:
-        log.info("the configuration is read again")
+        log.info("the configuration was reloaded")
         try:
             settings = self.again.settings()
             new = of_settings(settings)
@@ -109,7 +109,7 @@ class Reload:
                 raise ConfigError("the administration port needs the certificate")
             configure(new.log_format, self.name)
         except (ConfigError, SqlError, OSError) as error:
-            log.error("the configuration stays as it is: %s", error)
+            log.error("the configuration was not reloaded: %s", error)
             return False
         self._use_certificate(new, fresh)
         self.server.rules = rules
@@ -192,7 +192,7 @@ class Reload:
             try:
                 await asyncio.to_thread(auto_conf.change, self._started.data_path, name, value)
             except auto_conf.DamagedFileError as error:
-                raise SqlError("F0000", str(error), hint="Mend the file, or remove it.") from error
+                raise SqlError("F0000", str(error), hint="Correct the file, or remove it.") from error
             except OSError as error:
                 raise SqlError("58030", f'could not write file "{auto_conf.FILE}": {error.strerror}') from error
 

@@ -85,7 +85,7 @@ async def _run(config: Config, as_json: bool, again: Sources) -> int:
 
     def fatal(error: BaseException) -> None:
         known = isinstance(error, OSError | SqlError)  # the disk, or what it holds: where it was met says nothing more
-        log.critical("cannot go on, stopping: %s", error, exc_info=None if known else error)
+        log.critical("stopping after an unrecoverable error: %s", error, exc_info=None if known else error)
         os._exit(70)  # nothing may be acknowledged or answered any more; what was acknowledged is on disk
 
     async with _admin_port(config) as admin:
@@ -127,28 +127,32 @@ async def alone(config: Config, fatal: Callable[[BaseException], None]) -> Async
     logs: dict[bytes, LocalChangelog] = {}
     spaces = open_spaces(data, loop.call_soon_threadsafe, fatal, loop, logs, keep=config.history_retention > 0)
     store = spaces.open()
-    try:
+    async with contextlib.AsyncExitStack() as undo:  # whatever fails from here on leaves nothing that runs
+        undo.callback(spaces.close)
         worker = WorkerClient(
             store,
             spill_directory=str(data / "columnar"),
             memory_limit=config.columnar_memory,
             threads=config.columnar_threads,
         )
+        undo.push_async_callback(_close_worker, worker)
         node = Node(store, worker, tablespaces=spaces)
         node.backups = Backups(
             node, lambda tablespace: LocalLog(logs[tablespace]), str(data / "scratch"), str(data / "restores")
         )
         node.bootstrap()
         watch = DirectoryWatch(data, fatal)
+        undo.callback(watch.stop)
         watch.start()
         async with _history(config, node, logs.__getitem__, spaces):
             yield node
-        watch.stop()
         node.settle()
-        with contextlib.suppress(Exception):
-            await worker.close()
-    finally:
-        spaces.close()
+
+
+async def _close_worker(worker: WorkerClient) -> None:
+    """It only has copies: what fails at its end keeps nothing from being written."""
+    with contextlib.suppress(Exception):
+        await worker.close()
 
 
 @contextlib.asynccontextmanager
@@ -179,11 +183,12 @@ async def _history(
     if config.history_retention > 0:
         history = LocalHistory(node, log_of, data, config.history_retention, config.history_bytes, spaces)
         node.past = Past(node, config.past_window, FarPast(node, history.past, str(data / "past"), history.gone))
-        history.start()
     else:
         node.past = Past(node, config.past_window)
-    node.past.start()
     try:
+        if history is not None:
+            history.start()
+        node.past.start()
         yield
     finally:
         await node.past.close()

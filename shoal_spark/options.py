@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import parse_qsl
 import psycopg
 from psycopg import conninfo
 
+SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-\d+", re.ASCII)
 WRITE_MODES = ("append", "upsert", "delete")
 _JDBC = "jdbc:"
 _KNOWN = frozenset(
@@ -88,7 +90,12 @@ def read_options(given: Mapping[str, str]) -> ShoalOptions:
         raise OptionError('"partitionColumn", "lowerBound", "upperBound" and "numPartitions" go together')
     mode = options.get("writemode", "append").lower()
     if mode not in WRITE_MODES:
-        raise OptionError(f'the option "writeMode" is one of {", ".join(WRITE_MODES)}')
+        raise OptionError(f'the option "writeMode" must be one of {", ".join(WRITE_MODES)}')
+    snapshot = options.get("snapshot")
+    if snapshot is not None and not SNAPSHOT.fullmatch(snapshot):
+        raise OptionError(
+            f'the option "snapshot" must be a snapshot that moment(url) or pg_export_snapshot() gave, not "{snapshot}"'
+        )
     return ShoalOptions(
         _conninfo(options),
         dbtable=dbtable,
@@ -97,7 +104,7 @@ def read_options(given: Mapping[str, str]) -> ShoalOptions:
         partition_column=bounds[0],
         lower_bound=bounds[1],
         upper_bound=bounds[2],
-        snapshot=options.get("snapshot"),
+        snapshot=snapshot,
         snapshot_timeout=_number(options, "snapshotTimeout") or ShoalOptions.snapshot_timeout,
         stage_timeout=_number(options, "stageTimeout") or ShoalOptions.stage_timeout,
         write_mode=mode,
@@ -111,7 +118,7 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.strip().isdigit() or int(text) < 1:
-        raise OptionError(f'the option "{name}" is a whole number from 1 on')
+        raise OptionError(f'the option "{name}" must be a whole number of at least 1')
     return int(text)
 
 

@@ -144,7 +144,7 @@ def begin_at(connection: psycopg.Connection[Any], snapshot: str) -> None:
         connection.execute("SET TRANSACTION SNAPSHOT '" + snapshot.replace("'", "''") + "'")
     except psycopg.errors.InvalidParameterValue:
         raise RuntimeError(
-            "the moment that this read began with is gone: the server was started again, another node leads now, or "
+            "the snapshot of this read no longer exists: the server was restarted, another node leads now, or "
             'nobody has used it for "snapshotTimeout" seconds; read again, with a larger "snapshotTimeout" if need be'
         ) from None
 
@@ -206,7 +206,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(
-            f'column "{field.name}" has a value of Arrow\'s type {column.type} that is no {field.type}: '
+            f'column "{field.name}" has a value of Arrow\'s type {column.type} that is not a {field.type}: '
             f'{str(error).splitlines()[0]}; cast the column in the option "query"'
         ) from None
 
@@ -219,7 +219,7 @@ def _strides(options: ShoalOptions) -> list[str]:
     try:
         low, high = read(options.lower_bound), read(options.upper_bound)
     except ValueError:
-        raise OptionError('"lowerBound" and "upperBound" are both whole numbers, dates or timestamps') from None
+        raise OptionError('"lowerBound" and "upperBound" must both be whole numbers, dates or timestamps') from None
     if low > high:
         raise OptionError('"lowerBound" is above "upperBound"')
     parts = max(min(options.partitions, high - low), 1)

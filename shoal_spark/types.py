@@ -90,7 +90,8 @@ def sql_type(field: t.StructField) -> str:
     found = _of(field.dataType)
     if found is None:
         raise ValueError(
-            f'column "{field.name}" is of Spark\'s type {field.dataType.simpleString()}, for which there is no SQL type'
+            f'column "{field.name}" is of Spark\'s type {field.dataType.simpleString()}, which has no SQL type; '
+            "to_json makes a string of it"
         )
     return found
 

@@ -6,6 +6,7 @@
     PORT + 1 ...    node-1, node-2, ...                 DIR/changelog/      the changelog store that all nodes share
     PORT + 10       SQL over HTTP (the router)          DIR/node-1/ ...     a node's own directory
     PORT + 11       ZooKeeper                           DIR/logs/           what each of them says
+    PORT + 21 ...   the nodes' consoles and metrics
 
 Started again with the same directory it goes on with its data, with more nodes or with fewer. A node that is killed is
 started again after a pause that is long enough to see the others go on without it. Ctrl-C stops the router, then the
@@ -32,6 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_NODES = 9
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
+ADMIN = 20  # from a node's port to that of its console
 RESTART_PAUSE = 20.0  # seconds that a killed node stays away
 POLL = 0.1
 ZOOKEEPER = """\
@@ -125,7 +127,8 @@ class Cluster:
         for number in range(1, nodes + 1):
             name = f"node-{number}"
             options = ["--node", name, "--data", str(data / name), "--listen", f"127.0.0.1:{port + number}"]
-            command = [*shoal, "serve", *options, "--cluster", self.address, "--store", store]
+            admin = ["--admin", f"127.0.0.1:{port + ADMIN + number}"]
+            command = [*shoal, "serve", *options, *admin, "--cluster", self.address, "--store", store]
             self.nodes.append(Part(name, port + number, command, logs / f"{name}.log"))
         options = ["--listen", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{port + 10}"]
         self.router = Part("router", port, [*shoal, "router", "--cluster", self.address, *options], logs / "router.log")
@@ -145,9 +148,10 @@ class Cluster:
 
     def start(self) -> None:
         """Raises ClusterError; what had been started is stopped then."""
-        for part in self.parts():
-            if is_open(part.port):
-                raise ClusterError(f"port {part.port} ({part.name}) is taken: another cluster? PORT=... chooses others")
+        wanted = [(part.name, part.port) for part in self.parts()]
+        for name, port in [*wanted, *((f"{node.name}'s console", node.port + ADMIN) for node in self.nodes)]:
+            if is_open(port):
+                raise ClusterError(f"port {port} ({name}) is taken: another cluster? PORT=... chooses others")
         self._configuration.parent.mkdir(parents=True, exist_ok=True)
         self._configuration.write_text(self._zookeeper_settings)
         (self._data / "logs").mkdir(exist_ok=True)
@@ -194,11 +198,13 @@ class Cluster:
                 f'  {"any node":<10} psql "host={hosts} port={ports} {user}"',
                 f'  {"router":<10} psql "host=127.0.0.1 port={self.router.port} {user}"    pid {self.router.pid}',
                 f"  {'HTTP':<10} curl -s -H 'Content-Type: text/plain' -d 'SELECT 6 * 7' {self.http}",
+                f"  {'console':<10} http://127.0.0.1:{self.nodes[0].port + ADMIN}/",
                 f"  {'status':<10} {shlex.quote(str(SHOAL))} status --cluster {self.address}",
                 "",
-                "to see a fail-over, find the leader, kill it by its pid above, and go on through the router:",
+                "to see a fail-over, find the leader, kill it by its pid above, and continue through the router:",
                 f'  psql "host=127.0.0.1 port={self.router.port} {user}" -c "{leads}"',
                 "  kill -9 PID",
+                f"Every node has a console, on port {self.nodes[0].port + ADMIN} and those that follow. "
                 f"Killed nodes come back after {RESTART_PAUSE:g} s. Logs: {shlex.quote(str(self._data / 'logs'))}. "
                 "Ctrl-C stops everything and keeps the data.",
                 "",
@@ -255,8 +261,8 @@ def main() -> int:
     options = parser().parse_args()
     if not 1 <= options.nodes <= MAX_NODES:
         parser().error(f"--nodes is between 1 and {MAX_NODES}")
-    if not 1024 <= options.port <= 65535 - 11:
-        parser().error("--port is between 1024 and 65524")
+    if not 1024 <= options.port <= 65535 - ADMIN - MAX_NODES:
+        parser().error(f"--port is between 1024 and {65535 - ADMIN - MAX_NODES}")
     try:
         require_zookeeper()
         run(Cluster(pathlib.Path(options.data).resolve(), options.nodes, options.port))

@@ -778,7 +778,7 @@ class ClusterConnection(Connection):
     def _peer_deposed(self) -> None:
         if not self.busy:
             self._tell_durable()
-            self.shut_down(SqlError("57P01", "this node leads no more", severity="FATAL"))
+            self.shut_down(SqlError("57P01", "this node no longer leads", severity="FATAL"))
 
     def _tell_durable(self) -> None:
         session = self.session

@@ -417,6 +417,7 @@ class Connection(Answers):
         session.on_told, session.tell_now = self._told, self._tell_now
         session.client_address = _internet_address(self._transport.get_extra_info("peername"))
         session.server_address = _internet_address(self._transport.get_extra_info("sockname"))
+        session.tls = _tls_of(self._transport)
         if self._timer is not None:
             self._timer.cancel()
         self.core.ready()
@@ -1008,6 +1009,13 @@ class Connection(Answers):
                 self._end_session()
             return
         self._process()
+
+
+def _tls_of(transport: asyncio.Transport) -> tuple[str, str, int] | None:
+    """Version, cipher and bits of the key of a connection with TLS."""
+    found = transport.get_extra_info("ssl_object")
+    cipher = found.cipher() if found is not None else None
+    return (found.version() or "", cipher[0], cipher[2]) if cipher is not None else None
 
 
 def _internet_address(name: Any) -> tuple[str, int] | None:

@@ -268,7 +268,7 @@ async def _read_request(request: web.Request) -> tuple[str, list[object], str, s
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _text(body: bytes) -> str:

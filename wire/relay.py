@@ -375,7 +375,7 @@ class Relay:
                     if self._host.leads_here:
                         raise LeadsHereError
                     if self._clock() >= end:
-                        raise SqlError("57P03", f'nobody leads tablespace "{tablespace}"', hint=_NO_LEADER)
+                        raise SqlError("57P03", f'no node leads tablespace "{tablespace}"', hint=_NO_LEADER)
                     await asyncio.wait((search,), timeout=min(RETRY_PAUSE, max(end - self._clock(), 0.0)))
                 return search.result()
             except SqlError as error:

@@ -56,12 +56,12 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 
 
 _HINTS = {
-    "53200": "Raise the server's setting columnar_memory, or have the statement sort, gather or make less at once.",
+    "53200": "Raise the server's setting columnar_memory, or let the statement sort, collect or build less at once.",
     "54001": "Simplify the statement: it nests too deeply.",
 }
 
 
-_DETAILS = {"53200": "The analytic worker has no more memory for it."}
+_DETAILS = {"53200": "The analytic worker has no memory left for this statement."}
 
 
 def memory_error(detail: str = _DETAILS["53200"]) -> SqlError:

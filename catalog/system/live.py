@@ -21,10 +21,17 @@ def _cluster(view: str, live: Live) -> list[dict[str, object]]:
     return live.cluster(view)
 
 
+def _kerberos(live: Live) -> list[dict[str, object]]:
+    """It is not there, so no session has it."""
+    return [{"pid": row["pid"], "gss_authenticated": False, "encrypted": False} for row in live.encryption()]
+
+
 _live("pg_settings", lambda live: live.settings())
 _live("pg_file_settings", lambda live: live.file_settings())
 _live("pg_hba_file_rules", lambda live: live.host_rules())
 _live("pg_stat_activity", lambda live: live.activity())
+_live("pg_stat_ssl", lambda live: live.encryption())
+_live("pg_stat_gssapi", _kerberos)
 _live("pg_locks", lambda live: live.locks())
 _live("pg_largeobject_metadata", lambda live: live.large_objects())
 _live("pg_cursors", lambda live: live.cursors())

@@ -159,12 +159,13 @@ def reach(log: Log, reader: Reader, stream: ChangeStream, after: int, limit: int
 
 def retired(stream: ChangeStream, after: int, gone: int, position: int) -> SqlError:
     """55000: what was asked for is gone."""
-    detail = f"It was further behind than its limit (retain) of {stream.retain} bytes."
+    detail = f"It fell further behind than its limit (retain) of {stream.retain} bytes."
     if gone <= position:
-        detail = f"Its position was moved on to LSN {position}: what lies before is let go."
+        detail = f"Its position was moved to LSN {position}: older changes have been removed."
     return SqlError(
         "55000",
-        f'change stream "{stream.name}" no longer has what was committed after LSN {after}: it begins after LSN {gone}',
+        f'change stream "{stream.name}" no longer has the changes after LSN {after}: it begins after LSN {gone}',
         detail=detail,
-        hint=f"Copy the tables anew, then read after the LSN of that copy, or read what is left with after => {gone}.",
+        hint="Copy the tables again, then read after the LSN of that copy, "
+        f"or read the remaining changes with after => {gone}.",
     )

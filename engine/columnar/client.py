@@ -146,7 +146,7 @@ class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
     def error(self, what: str) -> SqlError:
         """What the client is told where nothing is tried again."""
         if self.full:
-            return memory_error("The analytic worker has met its limit of memory, and has been started anew.")
+            return memory_error("The analytic worker reached its memory limit and has been restarted.")
         return WorkerUnavailable(f"the analytic worker process has ended while it {what}")
 
 
@@ -721,7 +721,13 @@ class WorkerClient(ColumnarEngine):
                 return
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
-        await asyncio.shield(self._starting)
+        starting = self._starting
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if self._closed and starting.cancelled():
+                raise WorkerUnavailable("the analytic worker has been shut down") from None
+            raise
 
     async def _start(self) -> None:
         try:
@@ -737,10 +743,16 @@ class WorkerClient(ColumnarEngine):
                 self._process = self._spawn(theirs.fileno())
             _, self._frames = await loop.create_connection(lambda: _Frames(self._received, self._lost), sock=ours)
             await asyncio.wait_for(self._ready, START_SECONDS)
-        except (OSError, TimeoutError, _Loss) as error:
+        except BaseException as error:  # a cancelled start leaves no process either
+            if self._ready is not None:
+                self._ready.cancel()
             if self._frames is not None and self._frames.transport is not None:
                 self._frames.transport.abort()
-            raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
+            elif self._process is not None:
+                self._lost()
+            if isinstance(error, OSError | TimeoutError | _Loss):
+                raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
+            raise
         finally:
             self._starting = None
 
@@ -830,7 +842,7 @@ class WorkerClient(ColumnarEngine):
         if waiting is not None and not waiting.done():
             error = _error_of(header)
             if error.sqlstate == "53200" and fed is not None:
-                error.detail = f'The analytic worker has no more memory for its copy of "{fed.table.name}".'
+                error.detail = f'The analytic worker has no memory left for its copy of "{fed.table.name}".'
             waiting.set_exception(error)
 
     def _lost(self) -> None:
@@ -870,12 +882,13 @@ class WorkerClient(ColumnarEngine):
     async def close(self) -> None:
         """Ends the worker. Queries under way end with 57P02."""
         self._closed = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
         if self._frames is not None and self._frames.transport is not None:
             self._frames.transport.abort()
             while self._frames is not None:
                 await asyncio.sleep(0)
-        if self._starting is not None:  # those for whom it was started may have gone
-            await asyncio.gather(self._starting, return_exceptions=True)
         if self._ended is not None:
             await self._ended
         shutil.rmtree(self.spill_directory, ignore_errors=True)

@@ -46,7 +46,7 @@ class StreamCalls:
 
         def cut(lsn: int) -> None:
             if limit is None:
-                session.warn("00000", f"more changes follow: go on with after => {lsn}", "NOTICE")
+                session.warn("00000", f"more changes follow: continue with after => {lsn}", "NOTICE")
 
         wanted = Wanted(after, limit or AT_ONCE, ordinal)
         return self._changes.read(self._catalog, self._user, self._reader, name, wanted, cut)

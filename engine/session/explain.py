@@ -51,7 +51,7 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
     if options.get("analyze", "off").lower() in _TRUE:
         measured = await _measure(session, prepared, options.get("summary", "on").lower() in _TRUE)
         if prepared.row is not None and (prepared.columnar or prepared.dml) is not None:
-            plan = [*_columnar(prepared, verbose), "  Row Path: given up, it met more rows than it is for"]
+            plan = [*_columnar(prepared, verbose), "  Row Path: abandoned, too many rows"]
         plan += measured
     return _FORMATS[form](plan)
 

@@ -35,7 +35,7 @@ def deposed() -> SqlError:
     """What a statement ends with whose node leads no more."""
     return SqlError(
         "40001",
-        "this node leads no more: the transaction was rolled back",
+        "this node no longer leads: the transaction was rolled back",
         hint="Nothing of the transaction was committed. Retry it.",
     )
 

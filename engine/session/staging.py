@@ -84,7 +84,7 @@ class Stages:
     def _find(self, user: str, token: str) -> _Stage:
         stage = self._known.get(token)
         if stage is None or stage.user != user:
-            hint = "It was dropped, or nothing has used it for its time, or the server was started again. Begin anew."
+            hint = "It was dropped, or it was not used for its lifetime, or the server was restarted. Create a new one."
             raise SqlError("42704", f'stage "{token}" does not exist', hint=hint)
         return stage
 

@@ -146,6 +146,7 @@ class SessionState:
         self.rollbacks = 0
         self.client_address: tuple[str, int] | None = None  # host and port; None over a Unix-domain socket
         self.server_address: tuple[str, int] | None = None
+        self.tls: tuple[str, str, int] | None = None  # its client's connection: version, cipher, bits of the key
         self.backend_start = node.clock()
         self._settings_changed()
         self.settings.on_change = self._settings_changed

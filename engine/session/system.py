@@ -503,6 +503,21 @@ class NodeStatus:
             rows.append(row)
         return rows
 
+    def encryption(self) -> list[dict[str, object]]:
+        """Of each session that this one sees: whether its client speaks TLS, and how."""
+        catalog = self._session.catalog
+        user, sees_all = self._user()
+        mine = set() if user is None else roles_of(catalog, user)
+        rows: list[dict[str, object]] = []
+        for session in self._node.sessions.values():
+            if sees_all or catalog.roles.get(session.user_name) in mine:
+                version, cipher, bits = session.tls or (None, None, None)
+                rows.append({
+                    "pid": session.process_id, "ssl": session.tls is not None, "version": version, "cipher": cipher,
+                    "bits": bits,
+                })  # fmt: skip
+        return rows
+
     def large_objects(self) -> list[dict[str, object]]:
         """Those of the session's database, as it sees them now."""
         return [{"oid": oid, "lomowner": owner} for oid, owner in self._session.large_objects.rows()]

@@ -18,10 +18,8 @@ Everything here runs on the engine's thread.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,6 +36,7 @@ from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaning import BASE_RANGE, Leaning, tells_bases
 from engine.storage.leaves import Leaves
+from engine.storage.locking import lock_directory
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.views import UNREADABLE, CurrentView, Generation, Layer, Snapshot
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 FLUSH_BYTES = 32 << 20
 FLUSH_VERSIONS = 200_000
-LOCK_SECONDS = 30.0
 HISTORY_KEPT = 4  # flushed layers that are kept, from which on nothing is flushed before its time
 log = logging.getLogger("shoal.storage")
 
@@ -63,18 +61,6 @@ OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException]
 
 
 Failed = Callable[[SqlError], None]
-
-
-class DirectoryInUse(SqlError):  # noqa: N818 - named for what is the matter
-    """Another process has this directory open (55006)."""
-
-    def __init__(self, path: str, owner: str) -> None:
-        holder = f"Stop process {owner}" if owner else "Stop it"
-        super().__init__(
-            "55006",
-            f'directory "{path}" is in use by another process',
-            hint=f"{holder}, connect to the server that it may be, or choose another directory.",
-        )
 
 
 class Tablespace:
@@ -879,35 +865,6 @@ def _ignore(_: BaseException | None) -> None:
 
 def _no_pause(_: float) -> None:
     return
-
-
-def lock_directory(path: str) -> int:
-    """Makes the directory if need be and takes its lock until the descriptor is closed. Raises DirectoryInUse.
-
-    Where a server was killed, what it has started to write its tables has the lock for a moment more
-    (engine/storage/writing.py): that is waited for.
-    """
-    os.makedirs(path, 0o700, exist_ok=True)
-    fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError as error:
-            owner = os.pread(fd, 100, 0).decode(errors="replace").strip()
-            if _runs(owner) or time.monotonic() > deadline:
-                os.close(fd)
-                raise DirectoryInUse(path, owner) from error
-            time.sleep(0.01)
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd
-
-
-def _runs(process: str) -> bool:
-    """Whether a process of this id is there, as far as can be told."""
-    return not process.isdecimal() or os.path.exists(f"/proc/{process}") or not os.path.exists("/proc/self")
 
 
 def _below_or(stored: Get, get: Get, key: bytes) -> bytes | None:

@@ -124,7 +124,7 @@ def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
     if header.flags & JOINT:
         joint, body = split_parts(body)
         if (header.tablespace, header.lsn) not in joint:
-            raise _damaged(item, f"entry {header.lsn} is no part of its own transaction")
+            raise _damaged(item, f"entry {header.lsn} is not part of its own transaction")
     return LogEntry(header.lsn, header.epoch, header.commit_time, header.schema_version, files, body, joint)
 
 

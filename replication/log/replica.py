@@ -274,7 +274,7 @@ class ReplicatedLog:
                 log.info("%s catches up with the log: LSN %d of %d", self.node, self._follower.position.lsn, head.lsn)
         position = self._follower.position
         if position.lsn > head.lsn:
-            raise LostElectionError("the log has gone on")  # this process was stopped for long
+            raise LostElectionError("the log has advanced")  # this process was stopped for long
         if position.hash is not None and position.hash.hex() != head.hash:
             raise SqlError("XX001", f"this replica has another entry at LSN {head.lsn} than the log")
 

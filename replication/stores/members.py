@@ -61,7 +61,7 @@ class QuorumUrl:
         if self.leaving:
             raise SqlError("55000", f"{self.leaving[0]} is still being emptied", hint="One member leaves at a time.")
         if old not in self.active:
-            raise SqlError("22023", f"{old} is no member of {self}")
+            raise SqlError("22023", f"{old} is not a member of {self}")
 
 
 def parse_quorum(url: str) -> QuorumUrl | None:

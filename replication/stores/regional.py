@@ -166,7 +166,7 @@ class RegionalStore:
         return False
 
     async def _drop(self, name: str) -> None:
-        log.warning("the copy of %s in %s is damaged; it is made anew", name, self._regional.url)
+        log.warning("the copy of %s in %s is damaged; it is copied again", name, self._regional.url)
         with contextlib.suppress(StoreUnavailableError):
             await self._regional.delete(FOLDER + name)
 

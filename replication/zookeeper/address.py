@@ -82,11 +82,11 @@ def parse_address(url: str, environment: Mapping[str, str]) -> Address:
     parts = name.rstrip("/").split("/")
     for part in parts:
         if not _NAME.fullmatch(part):
-            _wrong(shown, f'"{part}" is no name of letters, digits, ".", "_" and "-"')
+            _wrong(shown, f'"{part}" is not a name of letters, digits, ".", "_" and "-"')
     if parts[0] == "zookeeper":
         _wrong(shown, "/zookeeper is ZooKeeper's own")
     if userinfo:
-        _wrong(shown, "whoever lists processes sees the password in it: set SHOAL_ZK_AUTH, or SHOAL_ZK_AUTH_FILE")
+        _wrong(shown, "anyone who lists processes can see its password: set SHOAL_ZK_AUTH, or SHOAL_ZK_AUTH_FILE")
     hosts = tuple(_host(shown, host) for host in netloc.split(","))
     digest, sasl = _credentials(environment, DIGEST), _credentials(environment, SASL)
     if digest and sasl:
@@ -105,8 +105,8 @@ def parse_address(url: str, environment: Mapping[str, str]) -> Address:
     if not address.auth and not address.loopback:
         raise SqlError(
             "08001",
-            f"{shown} is not on this machine and there are no credentials for it: "
-            "set SHOAL_ZK_AUTH=user:password (the same on all nodes), otherwise everybody could change the cluster",
+            f"{shown} is not on this machine, and there are no credentials for it: "
+            "set SHOAL_ZK_AUTH=user:password (the same on all nodes), otherwise anyone could change the cluster",
         )
     return address
 
@@ -114,10 +114,10 @@ def parse_address(url: str, environment: Mapping[str, str]) -> Address:
 def _host(url: str, text: str) -> str:
     match = _HOST.fullmatch(text)
     if match is None:
-        _wrong(url, f'"{text}" is no HOST:PORT')
+        _wrong(url, f'"{text}" is not HOST:PORT')
     port = int(match["port"] or DEFAULT_PORT)
     if not 0 < port < 65536:
-        _wrong(url, f"{port} is no port")
+        _wrong(url, f"{port} is not a port")
     return f"{match['host']}:{port}"
 
 

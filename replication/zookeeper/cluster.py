@@ -55,7 +55,7 @@ async def open_coordination(
             if known_cluster:
                 raise _lost(address.url, known_cluster)
             if not create:
-                raise SqlError("55000", f"{address.url} holds no cluster: check the address and the name behind it")
+                raise SqlError("55000", f"{address.url} holds no cluster: check the address and the name after it")
             await session.make_chroot()
             await _make_format(session)
         if known_cluster:

@@ -96,8 +96,8 @@ class Admin:
                 raise ConfigError(f"refusing to serve administration on {host} without TLS: use --admin 127.0.0.1:PORT")
             if all(rule.method != SCRAM for rule in self.rules):
                 raise ConfigError(
-                    f"refusing to serve administration on {host}: without a password rule it is for this machine only; "
-                    "use --admin 127.0.0.1:PORT, or --host-rules FILE"
+                    f"refusing to serve administration on {host}: without a password rule it accepts only this "
+                    "machine; use --admin 127.0.0.1:PORT, or --host-rules FILE"
                 )
         await self._runner.setup()
         try:

@@ -273,7 +273,7 @@ def _begin(work: str, ends: Mapping[str, int]) -> None:
     if os.path.exists(path):
         with open(path, "rb") as file:
             if file.read() != wanted:
-                raise SqlError("55000", f'"{work}" is a restore of something else that was broken off: remove it first')
+                raise SqlError("55000", f'"{work}" is an interrupted restore of something else: remove it first')
         return
     os.makedirs(work, 0o700, exist_ok=True)
     if os.listdir(work):
@@ -306,7 +306,7 @@ async def _restore_all(spaces: Sequence[SpacePlan], directory: str, progress: On
     for identity, name in names.items():
         lacking = planned[identity].lacking if identity in planned else None
         if identity not in planned or lacking is not None:
-            reason = "no backup has it as of then" if lacking is None else lacking.message
+            reason = "no backup has its state at that moment" if lacking is None else lacking.message
             message = f'LSN {first.lsn} cannot be restored: tablespace "{name}" was there, and {reason}'
             raise SqlError("22023", message, hint=lacking.hint if lacking is not None else "")
     there = [first, *(item for item in others if item.tablespace in names)]

@@ -207,7 +207,7 @@ class NodeReplica:
             raise SqlError(
                 "55000",
                 f"this replica has not applied LSN {lsn} within {self._timeout:g} s, it is at {self._log.applied_lsn}",
-                hint="Is the token of this cluster? Retry, or connect to another node.",
+                hint="Check that the token is from this cluster. Retry, or connect to another node.",
             ) from error
 
 

@@ -118,7 +118,7 @@ class Controller:
             except (CoordinationUnavailableError, ConflictError) as error:
                 log.info("placement waits: %s", error)
             except SqlError as error:
-                log.warning("placement cannot go on: %s", error.message)
+                log.warning("placement failed: %s", error.message)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.interval):
                     await self._wake.wait()

@@ -96,7 +96,7 @@ async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: 
         begin = decode_ledgers(found.data).first_lsn
         if begin is None or begin <= position.lsn + 1:
             return position
-        log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", position.lsn)
+        log.warning("the log after LSN %d has been dropped; starting from a checkpoint", position.lsn)
         await asyncio.to_thread(shutil.rmtree, data / "rows")
     if await coordination.get(paths(tablespace).spec) is None:
         return None
@@ -107,7 +107,7 @@ async def restore(coordination: Coordination, store_at: StoreOf, tablespace: byt
     """Fills a directory that has no rows (or half of them) from the newest checkpoint, if the log does not go back to
     its beginning."""
     if half_restored(str(data)):
-        log.warning("a restore into %s was broken off; it is begun anew", data)
+        log.warning("an earlier restore into %s was interrupted; it starts again", data)
     known = paths(tablespace)
     checkpoints = await _starting_points(coordination, tablespace)
     if not checkpoints:

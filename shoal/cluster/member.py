@@ -295,7 +295,7 @@ class Member:
         begin = decode_ledgers(found.data).first_lsn if found is not None else None
         if begin is None or begin <= joined.position.lsn + 1:
             return joined
-        log.warning("the log behind LSN %d has been dropped; starting from a checkpoint", joined.position.lsn)
+        log.warning("the log after LSN %d has been dropped; starting from a checkpoint", joined.position.lsn)
         await asyncio.to_thread(shutil.rmtree, self._data / "rows", ignore_errors=True)
         return replace(joined, position=await restore(coordination, self._store_at, joined.tablespace, self._data))
 
@@ -519,7 +519,7 @@ class Member:
         try:
             await self._log.run()
         except LogGoneError as error:
-            log.critical("%s: starting anew from a checkpoint", error)
+            log.critical("%s: restarting from a checkpoint", error)
             await asyncio.to_thread(shutil.rmtree, self._data / "rows")
             self._again()
         except Exception as error:

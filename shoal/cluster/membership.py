@@ -51,7 +51,7 @@ def read_identity(data: Path) -> Identity | None:
         value = orjson.loads(path.read_bytes())
         return Identity(str(value["cluster"]), str(value["node"]))
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is broken: restore it, or remove the directory to start this node anew") from error
+        raise ConfigError(f"{path} is damaged: restore it, or remove the directory to copy the data again") from error
 
 
 def write_identity(data: Path, identity: Identity) -> None:
@@ -72,7 +72,7 @@ def write_identity(data: Path, identity: Identity) -> None:
 def check_node_name(node: str) -> None:
     """Raises ConfigError."""
     if not NODE_NAME.fullmatch(node):
-        raise ConfigError(f'"{node}" is no name for a node: letters, digits, ".", "_" and "-", at most 63 of them')
+        raise ConfigError(f'"{node}" is not a name of a node: at most 63 letters, digits, ".", "_" and "-"')
 
 
 async def cluster_secret(coordination: Coordination) -> bytes:

@@ -385,7 +385,7 @@ class ClusterTablespaces:
             if not replica.whole:
                 self.holdings.leave(replica)  # and comes again
                 return
-            log.critical("%s: starting anew from a checkpoint", error)
+            log.critical("%s: restarting from a checkpoint", error)
             await asyncio.to_thread(shutil.rmtree, Path(replica.store.path) / "rows")
             self.place.again()
         except asyncio.CancelledError:

@@ -102,7 +102,7 @@ def _show(bars: Bars, shown: str | None) -> None:
 async def _opened(url: str, place: str) -> AsyncIterator[Found]:
     """What is at a place. Raises ConfigError for one that has no backup, SqlError for damage."""
     if "://" not in place and not os.path.isdir(place):
-        raise ConfigError(f"{place} is no directory")
+        raise ConfigError(f"{place} is not a directory")
     store: ChangelogStore = open_store(url, timeout=TIMEOUT)
     try:
         found = await look(store)
@@ -132,7 +132,7 @@ async def run_verify(options: argparse.Namespace) -> int:
             print(f"WRONG: {finding}")
     if not result.findings:
         read = f"{plural(result.checkpoints, 'checkpoint')} with {plural(result.rows, 'row')}"
-        print(f"whole: {read} and {result.entries} entries of the changelog read, all of them as they were written")
+        print(f"complete: {read} and {result.entries} entries of the changelog read, all intact")
     return 1 if result.findings else 0
 
 

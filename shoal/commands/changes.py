@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         sys.stdout.flush()
         if reader.last is not None:
-            print(f"stopped; go on with --after {reader.last}", file=sys.stderr)
+            print(f"stopped; continue with --after {reader.last}", file=sys.stderr)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: that is no mistake
     except psycopg.Error as error:
@@ -55,7 +55,9 @@ def one_line(error: psycopg.Error) -> str:
     """What the server, or libpq, says, with its hint."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
-        return " ".join(str(error).split())
+        from shoal.commands.looking import one_line as joined
+
+        return joined(str(error))
     hint = f" {diagnosis.message_hint}" if diagnosis.message_hint else ""
     return f"{diagnosis.message_primary}.{hint}"
 

@@ -40,11 +40,11 @@ def _show(found: dict[str, dict[str, Any]]) -> None:
     kinds = ("tables", "indexes", "copies")
     tables, indexes, copies = (sum(item[kind] for item in found.values()) for kind in kinds)
     if not lines:
-        print(f"all {indexes} indexes of {tables} tables, and {copies} analytic copies, hold what their rows give")
+        print(f"all {indexes} indexes of {tables} tables, and {copies} analytic copies, match the rows of their tables")
         return
     print(table(("DATABASE", "TABLE", "INDEX", "MISSING", "STALE", "WRONG", ""), lines))
     wrong = sum(bool(line[2]) for line in lines)
     if wrong:
-        print(f"WRONG: {wrong} of {indexes} indexes differ from their tables' rows; REINDEX INDEX builds one anew")
+        print(f"WRONG: {wrong} of {indexes} indexes differ from their tables' rows; REINDEX INDEX rebuilds an index")
     if wrong < len(lines):
-        print(f"WRONG: {len(lines) - wrong} of {copies} analytic copies differ; they are built anew at the next start")
+        print(f"WRONG: {len(lines) - wrong} of {copies} analytic copies differ; a restart of the server rebuilds them")

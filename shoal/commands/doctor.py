@@ -41,9 +41,11 @@ def run(options: argparse.Namespace) -> int:
     """The exit status: 0, 1 when something is wrong. Raises ConfigError for what is no directory of a server."""
     data = Path(options.directory)
     if not (data / "rows").is_dir():
-        raise ConfigError(f"{data} is no directory of a Shoal server: it has no rows/")
+        raise ConfigError(f"{data} is not the data directory of a Shoal server: it has no rows/")
     if in_use(str(data)):
-        raise ConfigError(f"{data} is in use by a server: stop it first, or ask it (shoal check, shoal verify)")
+        raise ConfigError(
+            f"{data} is in use by a server: stop it first, or check it while it runs (shoal check --dsn ...)"
+        )
     member = (data / "cluster.json").exists()
     reports = diagnose(data)
     wrong = any(report.problems for report in reports)
@@ -100,7 +102,7 @@ def _examine(directory: Path, name: str) -> Report:
     )
     report.problems += log.problems
     if log.torn and not log.problems:
-        report.notes.append(f"{log.torn} entries behind the end were never acknowledged: the next start cuts them off")
+        report.notes.append(f"{log.torn} entries after the end were never acknowledged: the next start removes them")
     return report
 
 
@@ -130,9 +132,7 @@ def _look_at_joints(reports: list[Report]) -> None:
                 names = ", ".join(here[there].name for there in missing)
                 report.problems.append(f"entry {lsn} was acknowledged, and its part in {names} is lost")
             elif missing:
-                report.notes.append(
-                    f"entry {lsn} was not committed: the next start cuts it off, with what is behind it"
-                )
+                report.notes.append(f"entry {lsn} was not committed: the next start removes it and everything after it")
 
 
 def _advice(data: Path, member: bool, wrong: bool) -> list[str]:
@@ -145,8 +145,8 @@ def _advice(data: Path, member: bool, wrong: bool) -> list[str]:
     if member:
         return [
             *lines,
-            "This is a replica of a cluster: move the directory away and start the node again. It is made anew from a "
-            "checkpoint and the changelog of the cluster.",
+            "This is a replica of a cluster: move the directory away and start the node again. It will be restored "
+            "from a checkpoint and the changelog of the cluster.",
         ]
     return [
         *lines,

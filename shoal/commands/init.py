@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
 
     directory = Path(options.data)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ConfigError(f"{directory} is there and not empty: a database needs a directory of its own")
+        raise ConfigError(f"{directory} exists and is not empty: choose another directory for the database")
     password = ""
     if options.password_file is not None:
         password = Path(options.password_file).read_text(encoding="utf-8").rstrip("\r\n")
@@ -34,5 +34,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(orjson.dumps({"data": str(directory.absolute()), "password": bool(password)}).decode())
     else:
-        print(f"made {directory}; serve it with: shoal serve --data {directory}")
+        print(f"created {directory}; start a server with: shoal serve --data {directory}")
     return 0

@@ -88,7 +88,7 @@ async def _ask(cluster: Cluster, asked: Observed, move: Move) -> None:
         if other == move:
             return
         if other is not None and other.epoch == move.epoch:
-            raise ConfigError(f"{other.leader} is just being asked to hand over to {other.to}; retry in a moment")
+            raise ConfigError(f"{other.leader} is already being asked to hand over to {other.to}; retry in a moment")
         try:
             await coordination.delete(path, found.version)  # of an epoch that is over
         except ConflictError:
@@ -109,7 +109,7 @@ async def _wait(cluster: Cluster, asked: Observed, to: str, timeout: float) -> N
         if epoch.leader and epoch.epoch > before.epoch and opened == epoch.epoch:
             if epoch.leader == to:
                 return
-            raise ConfigError(f"{epoch.leader} leads now, not {to}: it was quicker, or {to} could not")
+            raise ConfigError(f"{epoch.leader} leads now, not {to}: it was faster, or {to} could not")
         if time.monotonic() >= deadline:
             said = f"{epoch.leader} still leads" if epoch.leader else "nobody leads"
             raise ConfigError(f"{to} does not lead after {timeout:g} s: {said}")

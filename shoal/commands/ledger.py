@@ -164,7 +164,7 @@ async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
         print(f"WRONG: entry {head.lsn} has another hash than the head in ZooKeeper")
         return 1
     if not options.json:
-        print(f"{reading.entries} entries read, all of them as they were written")
+        print(f"{reading.entries} entries read, all intact")
     return 0
 
 
@@ -185,7 +185,7 @@ async def _entries(
         try:
             found = await objects.find(cluster.coordination, head, reading.position.lsn, at_end=at_end)
         except LogGoneError as error:
-            raise ConfigError(f"{error} meanwhile; start behind it with --from") from error
+            raise ConfigError(f"{error} meanwhile; start after it with --from") from error
         for place in found:
             name = object_name(tablespace.tablespace, place.item)
             try:

@@ -121,7 +121,7 @@ def conninfo(user: str, dsn: str = LOCAL, **given: str | int) -> str:
         named: dict[str, Any] = {"user": user, "dbname": "postgres", **conninfo_to_dict(dsn), **given}
         return make_conninfo(**named)
     except psycopg.Error as error:
-        raise ConfigError(" ".join(str(error).split())) from error
+        raise ConfigError(one_line(str(error))) from error
 
 
 @contextlib.asynccontextmanager
@@ -154,14 +154,24 @@ def said(error: psycopg.Error) -> SqlError | ConfigError:
     """What the server says; or libpq, as one line."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
-        return ConfigError(" ".join(str(error).split()))
+        return ConfigError(one_line(str(error)))
     return SqlError(
         diagnosis.sqlstate or "XX000", diagnosis.message_primary, detail=diagnosis.message_detail,
-        hint=diagnosis.message_hint,
+        hint=diagnosis.message_hint, position=int(diagnosis.statement_position or 0) or None,
     )  # fmt: skip
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------
+
+
+def one_line(text: str) -> str:
+    """A text of several lines, such as libpq's, as sentences of one."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    return (
+        " ".join(line if line[-1] in ".,:;?!" else f"{line}." for line in lines[:-1])
+        + " " * (len(lines) > 1)
+        + (lines[-1] if lines else "")
+    )
 
 
 def now() -> int:

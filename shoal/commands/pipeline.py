@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
         raise ConfigError(one_line(error)) from error
     except KeyboardInterrupt:
-        raise ConfigError("interrupted: what was not committed has been taken back") from None
+        raise ConfigError("interrupted: uncommitted rows were removed") from None
     print(orjson.dumps(summary.fields(), default=str).decode() if options.json else summary.text())
     return 0
 
@@ -189,5 +189,5 @@ def _names(text: str | None) -> tuple[str, ...]:
 def _bytes(text: str) -> int:
     found = _SIZE.match(text.strip())
     if found is None:
-        raise ConfigError(f'"{text}" is no size: 500MiB, 1GiB')
+        raise ConfigError(f'"{text}" is not a size such as 500MiB or 1GiB')
     return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """The exit status. Raises ConfigError, SqlError."""
     url = archive_url(options.source)
     if options.dsn is not None and options.data is not None:
-        options.misused("--dsn is a server, --data a directory that nobody serves: choose one")
+        options.misused("--dsn names a server, --data the directory of a stopped server: choose one")
     said: list[str] = []
     try:
         channel = _open(options, said)
@@ -42,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
                 pass
             bars.finish()
     except SqlError as error:
-        raise ConfigError(described(error).replace("\n", "; ")) from error
+        raise ConfigError(described(error, "").replace("\n", "; ")) from error
     except KeyboardInterrupt:
-        raise ConfigError("interrupted: the same command goes on") from None
+        raise ConfigError("interrupted: run the same command again to continue") from None
     finally:
         channel.close()
     lines = [line.removeprefix("NOTICE: ") for line in said]

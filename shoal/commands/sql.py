@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -25,11 +26,15 @@ from shoal.commands.sql_text import statements
 from shoal.config import ConfigError
 from wire.json_values import encoder_of
 
+LINE = 60  # characters of a line that are shown where an error points into it
+RIGHT = 10  # of them at least behind that place
+
 
 def run(options: argparse.Namespace) -> int:
     """The exit status. Raises ConfigError, SqlError."""
     texts = _texts(options)
     channel = _open(options)
+    text = ""
     try:
         if texts is None:
             from shoal.commands.sql_prompt import prompt
@@ -46,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         raise ConfigError("interrupted") from None
     except SqlError as error:
-        raise ConfigError(described(error)) from error
+        raise ConfigError(described(error, text)) from error
     finally:
         channel.close()
 
@@ -77,10 +82,30 @@ def _texts(options: argparse.Namespace) -> list[str] | None:
     return [*ended, rest] if rest else ended
 
 
-def described(error: SqlError) -> str:
-    """What the database says, with its detail and hint on lines of their own."""
+def described(error: SqlError, statement: str) -> str:
+    """What the database says, with the place in the statement, its detail and its hint on lines of their own."""
     more = [f"{name}: {text}" for name, text in (("DETAIL", error.detail), ("HINT", error.hint)) if text]
-    return "\n".join([f"{error.message} ({error.sqlstate})", *more])
+    return "\n".join([f"{error.message} ({error.sqlstate})", *_pointed(statement, error.position or 0), *more])
+
+
+def _pointed(statement: str, position: int) -> list[str]:
+    """The line of the statement that holds a position (from 1) and a caret below it, as libpq shows them
+    (PostgreSQL 15, reportErrorPosition); nothing for a position outside of the statement."""
+    if not statement or not 1 <= position <= len(statement) + 1:
+        return []
+    number, start = 1, 0
+    for end in re.finditer(r"\r\n|\r|\n", statement[: position - 1]):
+        number, start = number + 1, end.end()
+    line = re.split(r"[\r\n]", statement[start:], maxsplit=1)[0].replace("\t", " ")
+    at, first, last = position - 1 - start, 0, len(line)
+    if len(line) > LINE:
+        if at + RIGHT <= LINE:
+            last = LINE
+        else:
+            last = min(last, at + RIGHT)
+            first = max(0, last - LINE)
+    head = f"LINE {number}: {'...' if first else ''}"
+    return [f"{head}{line[first:last]}{'...' if last < len(line) else ''}", " " * (len(head) + at - first) + "^"]
 
 
 def show(result: Result, options: argparse.Namespace) -> None:

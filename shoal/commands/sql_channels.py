@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 
 from catalog.errors import SqlError
-from shoal.commands.looking import said
+from shoal.commands.looking import one_line, said
 from shoal.config import Config, ConfigError
 from wire import client_core
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from shoal.embedded.engine_thread import Link
 
 ROW_LIMIT = 1 << 30  # bytes of a row
-NO_COPY = "COPY from and to the client is for psql: shoal sql does not do it"
+NO_SERVER = " Start a server with `shoal serve`, or give the directory of a stopped one with --data DIR."
+NO_COPY = "COPY FROM STDIN and TO STDOUT are not supported by shoal sql: use psql"
 Row = list[bytes | None]
 Notice = Callable[[str], None]
 
@@ -59,7 +60,8 @@ class ServerChannel:
         try:
             self._connection = psycopg.connect(dsn, autocommit=True, fallback_application_name="shoal sql")
         except psycopg.Error as error:
-            raise ConfigError(" ".join(str(error).split())) from error
+            hint = NO_SERVER if "Connection refused" in str(error) else ""
+            raise ConfigError(one_line(str(error)) + hint) from error
         self._connection.add_notice_handler(lambda said: notice(f"{said.severity}: {said.message_primary}"))
 
     def run(self, text: str) -> Iterator[Result]:

@@ -32,7 +32,8 @@ _NAMES = """
 _TABLES = """
     SELECT n.nspname AS schema, c.relname AS name, CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view'
         ELSE 'table' END AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind IN ('r', 'v', 'm', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2
+    WHERE c.relkind IN ('r', 'v', 'm', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+    ORDER BY 1, 2
 """
 _KEYWORDS = """
     SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET INSERT INTO VALUES UPDATE SET DELETE RETURNING CREATE
@@ -41,7 +42,7 @@ _KEYWORDS = """
     THEN ELSE END EXPLAIN ANALYZE WITH RECURSIVE MERGE TRUNCATE GRANT REVOKE SHOW RESET count sum avg min max
     now coalesce generate_series
 """
-_HELP = "\\d lists tables, \\q (or ^D) leaves, ^C cancels, Tab completes, ^R searches the history; ; ends a statement"
+_HELP = "; ends a statement, \\d lists the tables, \\q or ^D quits, ^C cancels, Tab completes, ^R searches the history"
 
 
 class _Open:
@@ -78,8 +79,8 @@ def prompt(channel: Channel, show: Callable[[Result], None]) -> int:
             return 0
         if text in ("\\q", "quit", "exit"):
             return 0
-        if text.startswith("\\") and text != "\\d":
-            print(_HELP)
+        if text == "help" or (text.startswith("\\") and text != "\\d"):
+            print(_HELP if text in ("help", "\\?", "\\h") else f"unknown command {text.split()[0]}; {_HELP}")
             continue
         _answer(channel, _TABLES if text == "\\d" else text, show)
 
@@ -88,12 +89,13 @@ def _answer(channel: Channel, text: str, show: Callable[[Result], None]) -> None
     from shoal.commands.sql import described
 
     ended, rest = statements(text)
+    statement = ""
     try:
         for statement in [*ended, *([rest] if rest else [])]:
             for result in channel.run(statement):
                 show(result)
     except SqlError as error:
-        print(f"ERROR: {described(error)}", file=sys.stderr)
+        print(f"ERROR: {described(error, statement)}", file=sys.stderr)
     except ConfigError as error:
         print(f"ERROR: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -102,7 +104,7 @@ def _answer(channel: Channel, text: str, show: Callable[[Result], None]) -> None
 
 def _ended(text: str) -> bool:
     """Whether Enter runs it."""
-    return text.strip().startswith("\\") or text.strip() in ("", "quit", "exit") or not statements(text)[1]
+    return text.strip().startswith("\\") or text.strip() in ("", "help", "quit", "exit") or not statements(text)[1]
 
 
 def _words(channel: Channel) -> list[str]:

@@ -99,7 +99,7 @@ def take(cluster: Cluster, asked: Mapping[str, str]) -> Picture:
         picture.replicas[tablespace.tablespace.hex()] = _replicas(picture, tablespace, replicas)
         picture.tablespaces.append(_tablespace(picture, cluster, tablespace, replicas, set(nodes)))
     if not picture.tablespaces:
-        picture.problems.append("there are no tablespaces: no node has ever been started")
+        picture.problems.append("there are no tablespaces: no node has been started yet")
     return picture
 
 
@@ -178,7 +178,7 @@ def _print(url: str, picture: Picture) -> None:
     for problem in picture.problems:
         print(f"WRONG: {problem}")
     if not picture.problems:
-        print("everything is as it should be")
+        print("no problems found")
 
 
 def _node(row: dict[str, object]) -> tuple[object, ...]:

@@ -122,8 +122,8 @@ async def _wait_for_ledgers(cluster: Cluster, tablespaces: list[bytes], new: str
             return {store: count for store, count in counted.items() if store != new}
         if time.monotonic() >= deadline:
             raise ConfigError(
-                f"after {timeout:g} s nothing is written to {new} yet: the leader's node has logged why. It goes on "
-                "with the store before; `shoal store move` to that one takes the change back"
+                f"after {timeout:g} s nothing has been written to {new}: the log of the leader says why. The leader "
+                "keeps using the previous store; `shoal store move` to that store reverts the change"
             )
         try:
             async with asyncio.timeout(1.0):
@@ -167,7 +167,7 @@ def changed(spec: Spec, old: str, new: str) -> Spec:
     """With `new` in place of `old`, which leaves; '': none. Raises SqlError 22023, 55000."""
     quorum = parse_quorum(spec.store)
     if quorum is None:
-        raise SqlError("22023", f'the store of tablespace "{spec.name}" is no quorum: {spec.store}')
+        raise SqlError("22023", f'the store of tablespace "{spec.name}" is not a quorum store: {spec.store}')
     return dataclasses.replace(spec, store=str(quorum.replaced(old, new) if new else quorum.drained(old)))
 
 

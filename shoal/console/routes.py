@@ -176,7 +176,7 @@ class _Console:
         parts = self._admin.parts
         address = request.remote or "127.0.0.1"
         if not (request.secure or is_loopback(address)):  # Admin does not listen like this: what it guards is too dear
-            raise SqlError("28000", "passwords are not taken in the clear from another machine: use https")
+            raise SqlError("28000", "a password from another machine is accepted over https only")
         asked = {"user": role, "database": database}
         trusted = parts.server.authentication(asked, address, secure=request.secure) is None
         kept = await self._logins.password_of(parts.node, role, password, trusted=trusted)

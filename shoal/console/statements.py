@@ -142,7 +142,7 @@ class _Run:
 
     def _bind(self, types: tuple[int, ...], parameters: Sequence[object]) -> None:
         if len(types) != len(parameters):
-            message = f"the statement has {len(types)} parameters, and {len(parameters)} values were given"
+            message = f"the statement has {len(types)} parameters but got {len(parameters)} values"
             self.error = SqlError("08P01", message)
             return
         try:

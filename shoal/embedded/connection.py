@@ -41,7 +41,7 @@ _STATUS = {ord("I"): "idle", ord("T"): "in transaction", ord("E"): "failed"}
 
 @dataclass(slots=True)
 class Statement:
-    """A prepared statement: the types of its places, and its result."""
+    """A prepared statement: the types of its placeholders, and its result."""
 
     name: bytes
     types: tuple[int, ...]
@@ -292,7 +292,9 @@ class Connection:
 
     def _execute(self, statement: Statement, values: Sequence[object]) -> Answer:
         if len(values) != len(statement.types):
-            raise ProgrammingError(f"the statement has {len(statement.types)} parameters, {len(values)} were given")
+            raise ProgrammingError(
+                f"the number of $n parameters is {len(statement.types)}, the number of values {len(values)}"
+            )
         self._link.send(self._bound(statement, values) + client_core.SYNC)
         return self._taken(Answer(statement.columns, statement.decoders))
 
@@ -473,7 +475,7 @@ class Cursor:
     def _rows(self) -> Answer:
         self._check()
         if self._answer is None or not self._answer.columns:
-            raise ProgrammingError("the last statement has given no rows")
+            raise ProgrammingError("the last statement returned no rows")
         return self._answer
 
 
@@ -522,13 +524,15 @@ def placed(sql: str, parameters: Parameters, show: Show = lambda number, _: f"${
                 numbers[name] = len(values)
             return show(numbers[name], parameters[name])
         if len(values) == len(parameters):
-            raise ProgrammingError(f"the statement has more places than the {len(values)} parameters that were given")
+            raise ProgrammingError(f"the number of parameters is {len(values)}, and there are more placeholders")
         values.append(parameters[len(values)])
         return show(len(values), values[-1])
 
     text = _PLACE.sub(place, sql)
     if not named and len(values) != len(parameters):
-        raise ProgrammingError(f"the statement has {len(values)} places, {len(parameters)} parameters were given")
+        raise ProgrammingError(
+            f"the number of placeholders is {len(values)}, the number of parameters {len(parameters)}"
+        )
     return text, values
 
 

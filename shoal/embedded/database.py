@@ -92,7 +92,7 @@ class Database:
         self._server: Server | None = None
         self._closed = False
         if _ended.is_set():
-            raise InterfaceError("the program ends: no database can be opened any more")
+            raise InterfaceError("the program is ending: a database can no longer be opened")
         _open.add(self)
         try:
             self._engine.start()
@@ -150,7 +150,7 @@ class Database:
         """Lets PostgreSQL's clients in beside this process, until `close`; their connection string. Raises
         OperationalError where it cannot listen."""
         if self._server is not None:
-            raise InterfaceError("it serves already")
+            raise InterfaceError("the database is already being served")
         config = self._engine.config
         try:
             rules, tls = host_rules(config), client_tls(config)

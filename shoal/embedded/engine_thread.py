@@ -101,9 +101,18 @@ class EngineThread:
             elif self.failure is None:
                 self.failure = error
         finally:
+            self._end_tasks()
             self.loop.close()
             for link in list(self.links):
                 link.give_up()
+
+    def _end_tasks(self) -> None:
+        """What an end before its time has left: a loop that is closed under a task leaves what the task has."""
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     async def _serve(self) -> None:
         async with alone(self.config, self._fatal) as node:

@@ -213,7 +213,7 @@ def _text(value: object) -> str:
             return json.dumps(value.value)
         case list() | tuple():
             return _array(value)
-    raise ProgrammingError(f"a parameter is a {type(value).__name__}, which no type of SQL stands for: send its text")
+    raise ProgrammingError(f"a parameter is a {type(value).__name__}, which has no SQL type: send it as text")
 
 
 def _array(values: Sequence[object]) -> str:

@@ -88,7 +88,7 @@ class _Copy:
             if self._wanted.mode == "errorifexists":
                 there = [table.name for table in left if exists(writing, table.name)]
                 if there:
-                    raise JobError(f"{there[0]} is there already: choose a --mode, append, overwrite or upsert")
+                    raise JobError(f"{there[0]} already exists: choose a --mode, append, overwrite or upsert")
             for table in left:
                 summary.rows += self._copy(reading, writing, snapshot, table)
                 row = reading.execute("SELECT pg_table_size(%s::regclass)", (table.name,)).fetchone()

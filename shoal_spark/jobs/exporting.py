@@ -253,8 +253,8 @@ class _Resumable:
         except JobError as error:
             if "invalid snapshot identifier" in str(error):
                 raise JobError(
-                    f"the moment that {shown(folder.path)} is of (LSN {state.lsn}) is gone: "
-                    "begin anew in an empty folder"
+                    f"the snapshot of {shown(folder.path)} (LSN {state.lsn}) no longer exists: "
+                    "start again in an empty folder"
                 ) from error
             raise
         state.done += len(chosen)

@@ -112,7 +112,7 @@ def _limits(column: TableColumn, value: Column, kind: str) -> list[Column]:
 
 def _no_value(column: TableColumn, source: Column) -> Column:
     said = f.when(f.length(source) > _SHOWN, f.concat(f.substring(source, 1, _SHOWN), f.lit("..."))).otherwise(source)
-    return f.concat(f.lit(f'column "{column.name}": "'), said, f.lit(f'" is no {column.type}'))
+    return f.concat(f.lit(f'column "{column.name}": "'), said, f.lit(f'" is not a value of type {column.type}'))
 
 
 def _first(problems: Sequence[Column]) -> Column | None:

@@ -75,7 +75,7 @@ class _Import:
             named = json.dumps([wanted.table, wanted.sources, wanted.mode])
             self._wanted = replace(wanted, job=f"import-{hashlib.sha256(named.encode()).hexdigest()[:12]}")
         if wanted.mode not in MODES:
-            raise JobError(f"the mode is one of {', '.join(MODES)}")
+            raise JobError(f"the mode must be one of {', '.join(MODES)}")
 
     def run(self) -> Summary:
         summary = Summary("import")

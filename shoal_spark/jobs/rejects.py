@@ -83,7 +83,7 @@ def csv_reason(record: str, columns: int, separator: str, quote: str) -> str:
     try:
         fields = next(csv.reader(io.StringIO(record), strict=True, delimiter=separator[:1], quotechar=quote[:1]), [])
     except csv.Error as error:
-        return f"the record is no CSV: {error}"
+        return f"the record is not CSV: {error}"
     return f"the record has {len(fields)} fields, expected {columns}"
 
 
@@ -92,5 +92,5 @@ def json_reason(record: str) -> str:
     try:
         value = json.loads(record)
     except ValueError as error:
-        return f"the line is no JSON: {error}"
-    return "the line is no JSON object" if not isinstance(value, dict) else "the record cannot be read"
+        return f"the line is not JSON: {error}"
+    return "the line is not a JSON object" if not isinstance(value, dict) else "the record cannot be read"

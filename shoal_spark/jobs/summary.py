@@ -53,7 +53,7 @@ class Summary:
         rate = self.rows / self.seconds if self.seconds else 0.0
         lines = [
             f"{self.job}: {plural(self.rows, 'row')}, {size(self.bytes)} in {self.seconds:.1f} s "
-            f"({rate:,.0f} rows/s), {self.rejected:,} rejected"
+            f"({rate:{',.0f' if rate >= 100 else '.3g'}} rows/s), {self.rejected:,} rejected"
         ]
         lines += [f"{name.replace('_', ' ')}: {value}" for name, value in self.more.items() if value not in (None, "")]
         return "\n".join(lines)

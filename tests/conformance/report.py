@@ -29,7 +29,7 @@ NOTES = """
   counted, and shows another planner's plans.
 - isolation: a permutation passes when every step gives what it gives on PostgreSQL, and waits and ends where it does.
 - The drivers' suites run as their authors ship them, with the released driver.
-- A suite that its time limit has cut short is compared as far as it went. One that broke off has no figures.
+- A suite that reached its time limit is compared as far as it got. A suite that failed before its end has no figures.
 """
 
 

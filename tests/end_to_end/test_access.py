@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import socket
 import ssl
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -117,6 +119,27 @@ def test_the_commands_have_passwords_and_tls_as_psql_has_them(guarded: GuardedSe
     assert 'password authentication failed for user "keeper"' in refused.stderr and "wrong" not in refused.stderr
     refused = forks.run("backup", backups, "--dsn", f"{where} sslmode=disable", environment=known)
     assert refused.returncode == 1 and 'no host rule lets user "keeper"' in refused.stderr
+
+
+def test_pg_stat_ssl_shows_what_psql_has_agreed_on(guarded: GuardedServer) -> None:
+    query = "SELECT ssl, version, cipher, bits, client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+    for mode in ("disable", "require"):
+        url = f"host=127.0.0.1 port={guarded.port} user=ann dbname=postgres sslmode={mode}"
+        done = subprocess.run(
+            ["psql", "-XAt", url, "-c", "\\conninfo", "-c", query, "-c", "SELECT count(*) FROM pg_stat_ssl", "-c",
+             "SELECT gss_authenticated, encrypted FROM pg_stat_gssapi WHERE pid = pg_backend_pid()"],
+            env={**os.environ, "PGPASSWORD": PASSWORD}, capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        told = re.search(r"protocol: ([^,]+), cipher: ([^,)]+)", done.stdout)
+        *_, row, others, kerberos = done.stdout.splitlines()
+        assert (told is None) == (mode == "disable") and kerberos == "f|f"
+        ssl_used, version, cipher, bits, client = row.split("|")
+        assert (version, cipher) == (told.groups() if told is not None else ("", ""))
+        assert (ssl_used, bits in ("128", "256"), client) == ("t" if told else "f", told is not None, "")
+        assert others == "1"  # those of other roles are not for ann
+    with connect(guarded, "postgres") as connection:  # a superuser sees all
+        found = connection.execute("SELECT count(*) FROM pg_stat_ssl WHERE NOT ssl").fetchone()
+        assert found == (1,)
 
 
 def test_channel_binding_is_refused_to_whom_insists(guarded: GuardedServer) -> None:

@@ -356,7 +356,7 @@ def test_the_command_prints_follows_and_goes_on(private_shoal: ShoalServer) -> N
         following.send_signal(signal.SIGINT)
         rest, error = following.communicate(timeout=30)
         assert (rest, following.returncode) == ("", 0), error
-        assert error.splitlines()[-1] == f"stopped; go on with --after {lsn}"
+        assert error.splitlines()[-1] == f"stopped; continue with --after {lsn}"
 
 
 def test_the_command_prints_whole_transactions_and_large_ones_in_pieces(private_shoal: ShoalServer) -> None:

@@ -182,7 +182,7 @@ def test_a_restore_that_was_broken_off_is_begun_anew(zookeeper_server: ZooKeeper
         (half / "data.mdb").write_bytes(b"half of a restore" * 1000)
         (half / "left over").mkdir()
         cluster.start("n2")
-        assert "was broken off" in cluster.nodes["n2"].text()
+        assert "was interrupted" in cluster.nodes["n2"].text()
         assert not half.exists()
         with cluster.connect("n2") as connection:
             assert connection.execute("SELECT count(*) FROM t").fetchone() == (5000,)

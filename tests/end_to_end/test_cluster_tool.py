@@ -20,7 +20,7 @@ import pytest
 from tools.cluster import is_open
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PORTS = 12
+PORTS = 23
 
 
 def free_ports() -> int:
@@ -93,6 +93,8 @@ def test_what_it_prints_works_and_a_second_start_has_the_data(tmp_path: pathlib.
         request = urllib.request.Request(second.told("HTTP"), b"SELECT a FROM kept", {"Content-Type": "text/plain"})
         with urllib.request.urlopen(request, timeout=30) as response:
             assert json.loads(response.read())["rows"] == [[42]]
+        with urllib.request.urlopen(second.told("console"), timeout=30) as response:
+            assert b"<title>Shoal" in response.read()
         line = next(line for line in second.text.splitlines() if line.startswith("  status "))
         status = subprocess.run(line.split(None, 1)[1], shell=True, capture_output=True, text=True, check=False)
         assert "node-2" in status.stdout, status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import shlex
 from typing import Any
 
@@ -58,6 +59,23 @@ def test_the_ports_are_those_of_make_cluster(compose: Any, tmp_path: pathlib.Pat
     for part in (*cluster.nodes, cluster.router):
         assert options(services[part.name]).listen == f"127.0.0.1:{part.port}"
     assert services["zookeeper"]["environment"]["ZOO_SERVERS"].endswith(f":{cluster.zookeeper.port}")
+
+
+def test_the_health_of_every_node_is_asked_for_where_it_answers(compose: Any) -> None:
+    for name, service in compose["services"].items():
+        if name.startswith("node-"):
+            (url,) = re.findall(r"http://([^/]+)/readyz", service["healthcheck"]["test"][-1])
+            assert url == options(service).admin, name
+
+
+def test_the_page_starts_containers_with_commands_that_shoal_takes() -> None:
+    """docs/operating.md, without Docker: what stands behind the image's name."""
+    page = (ROOT / "docs" / "operating.md").read_text()
+    (block,) = (block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "docker run" in block)
+    commands = [line.partition(" shoal ")[2] for line in block.replace("\\\n", "").splitlines() if "docker run" in line]
+    given = [parser().parse_args(shlex.split(command)) for command in commands]
+    assert [item.command for item in given] == ["init", "serve"]
+    assert given[0].data == given[1].data and given[1].listen == "0.0.0.0:5432" and given[1].host_rules
 
 
 def test_the_image_has_every_package_that_is_installed() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.server import ShoalServer
 
-GIVEN_UP = "  Row Path: given up, it met more rows than it is for"
+GIVEN_UP = "  Row Path: abandoned, too many rows"
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,9 @@ def server(tmp_path: Path) -> Iterator[ConfiguredServer]:
 
 
 def hang_up(server: ConfiguredServer) -> None:
-    times = server.log.read_text().count("the configuration is read again")
+    times = server.log.read_text().count("the configuration was reloaded")
     os.kill(server.pid, signal.SIGHUP)
-    assert server.logged("the configuration is read again", times + 1)
+    assert server.logged("the configuration was reloaded", times + 1)
 
 
 def call(server: ConfiguredServer) -> None:
@@ -145,7 +145,7 @@ def test_what_is_wrong_leaves_all_as_it_is(server: ConfiguredServer, again: Call
         server.rules.write_text("host all all all reject\n")  # not in force, as long as something else is wrong
         spoil(server)
         again(server)
-        assert server.logged("the configuration stays as it is", number), name
+        assert server.logged("the configuration was not reloaded", number), name
         assert shown(server.port, True) == shown(server.admin, False) == first, name
         psycopg.connect(server.dsn).close()
         server.rules.write_text(rules)

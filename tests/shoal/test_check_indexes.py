@@ -218,7 +218,7 @@ def test_the_command(tmp_path: Path) -> None:
     with ShoalServer(directory) as server:
         done = forks.run("check", "--dsn", server.dsn)
         assert done.returncode == 0, done.stderr
-        assert "hold what their rows give" in done.stdout
+        assert "match the rows of their tables" in done.stdout
     with shoal.open(directory) as database:
         plant(database, "t_b", DAMAGES["missing"])
     with ShoalServer(directory) as server:

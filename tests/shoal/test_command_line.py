@@ -9,9 +9,12 @@ import pty
 import re
 import select
 import subprocess
+import sys
 
 import pytest
 
+from engine.storage.locking import lock_directory
+from shoal.commands.looking import one_line
 from tests import forks
 from tests.oracle import PostgresServer
 from tools.write_cli_page import PAGE, page
@@ -65,15 +68,56 @@ def test_the_first_failure_ends_a_file(data: pathlib.Path, tmp_path: pathlib.Pat
     file = tmp_path / "f.sql"
     file.write_text("CREATE TABLE u (a int);\nSELECT nope;\nDROP TABLE u;\n")
     status, printed, told = shoal("sql", "--data", data, "-f", file)
-    assert (status, printed, told) == (1, "CREATE TABLE\n", 'shoal: column "nope" does not exist (42703)\n')
+    assert (status, printed) == (1, "CREATE TABLE\n")
+    assert told == 'shoal: column "nope" does not exist (42703)\nLINE 1: SELECT nope\n               ^\n'
     assert shoal("sql", "--data", data, "DROP TABLE u")[0] == 0
+
+
+LONG = ", ".join(f"column_{number}" for number in range(20))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELEC 1", "SELECT nope", "SELECT 1 FROM\n  nowhere", "SELECT 1,\r\n\tnope,\r\n 2", "SELECT (1",
+        "SELECT 'ä', nope",
+        f"SELECT {LONG}", f"SELECT nope, {'1, ' * 40}2", f"SELECT {'1, ' * 40}nope",
+        f"SELECT {'1, ' * 17}nope, {'1, ' * 9}2",
+        f"SELECT {'1, ' * 15}nope", f"SELECT {'1, ' * 40}nope, {'1, ' * 40}2", "SELECT 1/0", "SELECT nope()",
+    ],
+)  # fmt: skip
+def test_an_error_points_to_its_place_as_in_psql(
+    data: pathlib.Path, postgres_server: PostgresServer, statement: str
+) -> None:
+    told = subprocess.run(
+        ["psql", "-X", postgres_server.dsn, "-c", statement], capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = told.stderr.rstrip("\n").split("\n")
+    wanted = next((lines[at : at + 2] for at, line in enumerate(lines) if line.startswith("LINE ")), [])
+    for where in (("--data", data), ("--dsn", postgres_server.dsn)):
+        found = shoal("sql", *where, statement)[2].rstrip("\n").split("\n")
+        assert [line for line in found if line.startswith("LINE ") or line.strip() == "^"] == wanted, where
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("one", "one"),
+        ("", ""),
+        ("refused\n\tIs the server running?", "refused. Is the server running?"),
+        ("All failures were:\n- a\n- b", "All failures were: - a. - b"),
+    ],
+)
+def test_lines_of_libpq_become_sentences(text: str, wanted: str) -> None:
+    assert one_line(text) == wanted
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
         (["sql", "--data", "DIR", "SELECT 1"], 1, "shoal init --data"),
-        (["sql", "--dsn", "host=127.0.0.1 port=1", "SELECT 1"], 1, "Connection refused"),
+        (["sql", "--dsn", "host=127.0.0.1 port=1", "SELECT 1"], 1, "Connection refused. Is the server running"),
+        (["sql", "--dsn", "host=127.0.0.1 port=1", "SELECT 1"], 1, "Start a server with `shoal serve`"),
         (["sql", "-f", "/nowhere/f.sql"], 1, "cannot read /nowhere/f.sql"),
         (["config", "--config", "/nowhere/shoal.toml"], 1, "cannot read /nowhere/shoal.toml"),
         (["serve", "--listen", "nonsense", "--data", "DIR"], 1, "is not HOST:PORT"),
@@ -101,11 +145,30 @@ def test_what_is_wrong_has_a_status_and_a_reason(
     assert "Traceback" not in told and (status == 2 or told.startswith("shoal: "))
 
 
+def test_a_directory_in_use_is_told_before_the_server_is_loaded(data: pathlib.Path) -> None:
+    """Loading takes a second and a half of a processor, which is many seconds on a busy machine."""
+    program = (
+        "import sys; from shoal.cli import main; status = main(); print('engine.node' in sys.modules); sys.exit(status)"
+    )
+    lock = lock_directory(str(data))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program, "serve", "--data", str(data)],
+            capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(lock)
+    told = (
+        f'shoal: directory "{data}" is in use by another process. Stop process {os.getpid()}, connect to it if it is a'
+    )
+    assert (done.returncode, done.stdout) == (1, "False\n") and done.stderr.startswith(told)
+
+
 def test_copy_through_the_command_is_refused(data: pathlib.Path, postgres_server: PostgresServer) -> None:
     for where in (("--data", data), ("--dsn", postgres_server.dsn)):
         for statement in ("COPY (SELECT 1) TO STDOUT", "CREATE TEMP TABLE c (a int); COPY c FROM STDIN"):
             status, printed, told = shoal("sql", *where, statement)
-            assert status == 1 and "COPY 1" not in printed and "is for psql" in told
+            assert status == 1 and "COPY 1" not in printed and "use psql" in told
 
 
 def test_columns_of_one_name_are_refused_in_json(data: pathlib.Path) -> None:

@@ -148,4 +148,4 @@ def test_a_replica_is_made_anew(data: pathlib.Path) -> None:
 
 def test_what_is_no_directory_of_a_server(tmp_path: pathlib.Path) -> None:
     status, told = doctor(tmp_path)
-    assert status == 1 and told == f"shoal: {tmp_path} is no directory of a Shoal server: it has no rows/\n"
+    assert status == 1 and told == f"shoal: {tmp_path} is not the data directory of a Shoal server: it has no rows/\n"

@@ -45,7 +45,7 @@ def test_text_has_the_fields_behind_the_message() -> None:
 
 
 def test_an_unknown_format_is_one_clear_line() -> None:
-    with pytest.raises(ConfigError, match='"xml" is no format of the log; there are text and json'):
+    with pytest.raises(ConfigError, match='"xml" is not a log format; the formats are text and json'):
         configure("xml", "n1")
 
 

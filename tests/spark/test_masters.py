@@ -132,7 +132,7 @@ def test_a_standalone_master(
     done = pipeline(foreign_python, tmp_path / "job", "import", str(source), "sent", *definition, *options)
     assert (done["rows"], done["rejected"]) == (1000, 1)
     aside = json.loads((tmp_path / "job" / "sent.rejected.jsonl").read_text())
-    assert (aside["line"], aside["reason"]) == (1002, 'column "id": "x" is no integer')
+    assert (aside["line"], aside["reason"]) == (1002, 'column "id": "x" is not a value of type integer')
     with psycopg.connect(private_shoal.dsn) as connection:
         assert connection.execute("SELECT count(*), sum(id) FROM sent").fetchone() == (1000, 499500)
     assert list((tmp_path / "standalone" / "work").glob("app-*/*/shoal_spark-*.zip")), "it was sent"

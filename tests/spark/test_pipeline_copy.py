@@ -110,7 +110,7 @@ def test_a_schema_with_all_that_belongs_to_it(
                 connection.execute(statement)
         found = connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'shop' ORDER BY 1").fetchall()
         assert ("person_born",) in found
-    with pytest.raises(JobError, match=r"shop.* is there already: choose a --mode"):
+    with pytest.raises(JobError, match=r"shop.* already exists: choose a --mode"):
         _copy(source, target, table="shop.person")
     assert _copy(source, target, table="shop.person", mode="upsert").rows == 3001
     with psycopg.connect(source, autocommit=True) as connection:

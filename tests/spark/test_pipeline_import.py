@@ -112,16 +112,16 @@ def test_bad_records_are_put_aside_with_their_lines_and_reasons(jobs: Jobs, tmp_
     assert [item["record"] for item in found] == lines[3:13]
     assert {item["file"] for item in found} == {str(file)}
     assert [item["reason"] for item in found] == [
-        'column "id": "x3" is no integer',
+        'column "id": "x3" is not a value of type integer',
         "the record has 2 fields, expected 6",
         "the record has 7 fields, expected 6",
-        'column "at": "2024-13-01" is no timestamp without time zone',
-        'column "flag": "maybe" is no boolean',
-        'column "u": "zz" is no uuid',
+        'column "at": "2024-13-01" is not a value of type timestamp without time zone',
+        'column "flag": "maybe" is not a value of type boolean',
+        'column "u": "zz" is not a value of type uuid',
         'value too long for column "name" of type character varying(10)',
-        'column "amount": "123456789012345678901" is no numeric(10,2)',
+        'column "amount": "123456789012345678901" is not a value of type numeric(10,2)',
         'null value in column "id", which is NOT NULL',
-        'column "id": "1.5" is no integer',
+        'column "id": "1.5" is not a value of type integer',
     ]
 
 
@@ -161,10 +161,10 @@ def test_json_into_a_table(jobs: Jobs, tmp_path: pathlib.Path) -> None:
     ]
     found = _aside(tmp_path / "aside")
     assert [item["line"] for item in found] == [3, 4, 5]
-    assert found[0]["reason"].startswith("the line is no JSON: ")
+    assert found[0]["reason"].startswith("the line is not JSON: ")
     assert [item["record"] for item in found] == text.splitlines()[2:]
     assert [item["reason"] for item in found[1:]] == [
-        'null value in column "id", which is NOT NULL', 'column "n": "many" is no numeric',
+        'null value in column "id", which is NOT NULL', 'column "n": "many" is not a value of type numeric',
     ]  # fmt: skip
 
 

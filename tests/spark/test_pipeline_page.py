@@ -28,6 +28,6 @@ def test_the_first_paste(private_shoal: ShoalServer, tmp_path: pathlib.Path) -> 
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "import: 2 rows" in done.stdout and "1 rejected" in done.stdout
-    assert '\\"three\\" is no bigint' in done.stdout and '"line": 4' in done.stdout
+    assert '\\"three\\" is not a value of type bigint' in done.stdout and '"line": 4' in done.stdout
     assert "export: 2 rows" in done.stdout and (tmp_path / "out" / "sales" / "city=Turku").is_dir()
     assert "Turku" in done.stdout

@@ -188,7 +188,7 @@ def test_a_read_sees_one_moment(source: Shoal) -> None:
         first = source.load("moving", snapshot=snapshot, numPartitions=2).agg(f.max("v"), f.min("v")).collect()
         change(0)
         assert source.load("moving", snapshot=snapshot).agg(f.max("v"), f.min("v")).collect() == first
-    with pytest.raises(FAILURES, match="the moment that this read began with is gone"):
+    with pytest.raises(FAILURES, match="the snapshot of this read no longer exists"):
         source.load("moving", snapshot=snapshot).collect()
 
 
@@ -318,9 +318,13 @@ def test_what_does_not_fit_names_the_column_and_both_types(source: Shoal) -> Non
         ({"url": "postgresql://h/d"}, '"dbtable" or the option "query"'),
         ({"url": "nonsense://secret-word@h", "dbtable": "t"}, '"url" is none'),
         ({"url": "postgresql://h/d", "dbtable": "t", "numPartitons": "3"}, 'unknown option "numpartitons"'),
-        ({"url": "postgresql://h/d", "dbtable": "t", "numPartitions": "x"}, '"numPartitions" is a whole number'),
+        ({"url": "postgresql://h/d", "dbtable": "t", "numPartitions": "x"}, '"numPartitions" must be a whole number'),
         ({"url": "postgresql://h/d", "dbtable": "t", "partitionColumn": "x"}, "go together"),
-        ({"url": "postgresql://h/d", "dbtable": "t", "writeMode": "x"}, '"writeMode" is one of'),
+        ({"url": "postgresql://h/d", "dbtable": "t", "writeMode": "x"}, '"writeMode" must be one of'),
+        (
+            {"url": "postgresql://h/d", "dbtable": "t", "snapshot": "2020-01-01"},
+            '"snapshot" must be a snapshot that moment',
+        ),
     ],
 )
 def test_options_that_are_wrong(source: Shoal, options: dict[str, str], said: str) -> None:

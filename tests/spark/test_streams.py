@@ -214,7 +214,7 @@ def test_a_stream_that_was_retired_says_so_and_how_to_restart(database: Database
     with pytest.raises(StreamingQueryException) as caught:
         query.processAllAvailable()
     message = str(caught.value)
-    assert 'change stream "s" no longer has what was committed after LSN' in message
+    assert 'change stream "s" no longer has the changes after LSN' in message
     assert 'a new "checkpointLocation" with the option "startingLsn"' in message
     assert "secret-word" not in message
 

@@ -135,7 +135,7 @@ TRIALS = (
     ),
     Trial(
         "sqlsmith",
-        "whatever is asked is answered, or refused in good order",
+        "every statement is answered or properly refused",
         "statements that sqlsmith makes of the catalog and of a few tables, on both paths: no crash, no hang, no "
         "internal error; most of them call for what means nothing, or what is not there, and are refused",
         1.0,
@@ -178,7 +178,7 @@ TRIALS = (
     ),
     Trial(
         "rights",
-        "nobody may what PostgreSQL would refuse",
+        "no role may do what PostgreSQL would refuse",
         "every kind of object and every statement that touches one, as owner, member with and without INHERIT, "
         "grantee, stranger, superuser, one that is none any more, members of predefined roles; the SQLSTATE of each "
         "cell beside PostgreSQL's; the planted faults are checks that pass, NOINHERIT without effect and the like",

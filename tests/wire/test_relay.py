@@ -480,7 +480,7 @@ async def test_a_commit_whose_outcome_is_unknown_is_08007(
 )
 async def test_a_commit_that_a_leader_refuses_is_not_in_doubt(rig: Rig, answer: bytes, told: str) -> None:
     """It leads no more when it comes to the COMMIT, whose Bind it may have answered."""
-    going = SqlError("57P01", "this node leads no more", severity="FATAL", routine=NOT_LEADING)
+    going = SqlError("57P01", "this node no longer leads", severity="FATAL", routine=NOT_LEADING)
 
     async def leader(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big") - 4)

@@ -54,7 +54,7 @@ class _Readers(dict[type, Reader]):
     def __missing__(self, kind: type) -> Reader:
         names = node_fields[kind]
         if names is NO_NODE:
-            raise TypeError(f"{kind.__name__} is no node of an analysed tree")
+            raise TypeError(f"{kind.__name__} is not a node of an analysed tree")
         annotations = {item.name: str(item.type) for item in fields(kind)}
         step = _inner_step if self._inner else _step
         lines = ["found = []", *[step(name, annotations[name]) for name in names], "return found"]

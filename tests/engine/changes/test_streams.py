@@ -414,7 +414,7 @@ def test_a_position_is_kept_and_lets_go_of_what_lies_before_it(db: Connection) -
     sqlstate, message = refused(db, "SELECT * FROM shoal_changes('s', 1)")
     assert (sqlstate, message) == (
         "55000",
-        f'change stream "s" no longer has what was committed after LSN {lsns[0] - 2}: it begins after LSN {lsns[9]}',
+        f'change stream "s" no longer has the changes after LSN {lsns[0] - 2}: it begins after LSN {lsns[9]}',
     )
 
 
@@ -432,7 +432,7 @@ def test_a_stream_that_falls_behind_its_limit_is_retired(db: Connection) -> None
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as caught:
         changes(db)
     hint = caught.value.diag.message_hint
-    assert hint is not None and "Copy the tables anew" in hint
+    assert hint is not None and "Copy the tables again" in hint
     oldest = int(hint.split("after => ")[1].rstrip("."))
     left = changes(db, after=oldest)
     assert left and left[-1][2] == {"id": number}
@@ -585,7 +585,7 @@ def test_reading_goes_wherever_queries_go(db: Connection) -> None:
     db.add_notice_handler(lambda diag: notices.append(diag.message_primary))
     assert db.execute("SELECT op, count(*) FROM shoal_changes('s') GROUP BY op").fetchall() == [("c", 12000)]
     ((last,),) = db.execute("SELECT max(lsn) FROM shoal_changes('s', limit => 1)").fetchall()
-    assert notices == [f"more changes follow: go on with after => {last}"]
+    assert notices == [f"more changes follow: continue with after => {last}"]
     text = io.StringIO()
     with db.cursor() as cursor, cursor.copy("COPY (SELECT key FROM shoal_changes('s', limit => 5)) TO STDOUT") as copy:
         for data in copy:

@@ -21,8 +21,8 @@ from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.keys import encode_row_numbers, prefix_range, row_number_key, storage_prefix
 from engine.storage.leaning import LEANS
+from engine.storage.locking import DirectoryInUse
 from engine.storage.memtable import Memtable
-from engine.storage.tablespace import DirectoryInUse
 from engine.storage.writing import delete_slice
 from replication.files import Files
 from tests.engine.storage.harness import Store, key

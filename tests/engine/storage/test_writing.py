@@ -15,8 +15,8 @@ import pytest
 from catalog.errors import SqlError
 from engine.storage import checkpoint
 from engine.storage.checkpoint import Checkpoint
+from engine.storage.locking import DirectoryInUse, lock_directory
 from engine.storage.memtable import Memtable
-from engine.storage.tablespace import DirectoryInUse, lock_directory
 from tests.engine.storage.harness import Store, key
 
 

@@ -82,7 +82,7 @@ def test_a_part_of_a_transaction_over_several_tablespaces_names_all_of_them() ->
 def test_a_part_that_does_not_name_itself_is_damage() -> None:
     joint = Joint((b"n" * 16, b"o" * 16), (1, 9))
     data, _ = encode_log_entry(1, b"body", 7, 3, (), 0, 5, TABLESPACE, NO_HASH, joint)
-    with pytest.raises(SqlError, match="no part of its own transaction"):
+    with pytest.raises(SqlError, match="not part of its own transaction"):
         decoded(data, HeadObject(1, 1, 1, "0" * 32), Position(0, NO_HASH))
 
 

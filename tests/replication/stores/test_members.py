@@ -42,7 +42,7 @@ def test_a_member_is_drained() -> None:
 @pytest.mark.parametrize(
     ("url", "old", "new", "sqlstate", "text"),
     [
-        (URL, D, "log://e:1", "22023", "is no member of"),
+        (URL, D, "log://e:1", "22023", "is not a member of"),
         (URL, A, B, "22023", "is a member of"),
         (URL, A, "", "22023", "needs 3 members"),
         (f"{URL},-{D}", A, "log://e:1", "55000", f"{D} is still being emptied"),

@@ -185,7 +185,7 @@ def test_what_is_no_backup_is_told_in_a_line(made: Made, tmp_path: Path) -> None
         assert "holds no backup" in told.stderr
         assert len(told.stderr.splitlines()) == 1
     told = _run("verify", str(tmp_path / "nowhere"))
-    assert (told.returncode, "is no directory" in told.stderr) == (1, True)
+    assert (told.returncode, "is not a directory" in told.stderr) == (1, True)
     told = _run("backup", str(tmp_path / "other"), "--dsn", f"host=127.0.0.1 port={made.server.port}")
     assert (told.returncode, "holds no backup, but" in told.stderr) == (1, True)
 
@@ -275,7 +275,7 @@ async def test_a_broken_restore_is_gone_on_from(made: Made, tmp_path: Path) -> N
     with pytest.raises(Broken):
         await restore(planned, str(data), fail)
     assert not data.exists()
-    with pytest.raises(SqlError, match="a restore of something else"):
+    with pytest.raises(SqlError, match="restore of something else"):
         await restore(await plan(await look(store), Target()), str(data), lambda *_: None)
     steps: list[str] = []
     await restore(planned, str(data), lambda what, *_: steps.append(what))

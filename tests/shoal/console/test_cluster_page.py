@@ -61,12 +61,12 @@ def test_a_node_that_is_gone_is_told_of_in_words(cluster: ShoalCluster) -> None:
     with chromium() as browser:
         window = Watched(browser, port, PHONE, "dark")
         window.log_in()
-        expect(window.page.locator(".summary")).to_contain_text("Everything is in place")
+        expect(window.page.locator(".summary")).to_contain_text("No problems")
         cluster.kill(gone)
         expect(window.page.locator(".summary.bad")).to_contain_text(gone, timeout=30_000)
         assert window.obstacles() == []
         assert window.overflow() <= 0
         cluster.start(gone)
-        expect(window.page.locator(".summary")).to_contain_text("Everything is in place", timeout=30_000)
+        expect(window.page.locator(".summary")).to_contain_text("No problems", timeout=30_000)
         window.close()
         assert not window.troubles

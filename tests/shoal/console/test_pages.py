@@ -214,7 +214,7 @@ def test_who_waits_is_under_whom_he_waits_for_and_is_freed(console: ConsoleServe
     root.get_by_role("button", name="Terminate").first.click()
     page.get_by_role("button", name="End session").click()
     thread.join(30)
-    expect(page.get_by_text("Nobody waits.")).to_be_visible()
+    expect(page.get_by_text("No session is waiting.")).to_be_visible()
     waiter.rollback()
     waiter.close()
     holder.close()

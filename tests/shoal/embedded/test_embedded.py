@@ -367,7 +367,7 @@ threading.Thread(target=late).start()
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == b"the program ends: no database can be opened any more\n"
+    assert done.stdout == b"the program is ending: a database can no longer be opened\n"
 
 
 def test_commits_that_cannot_be_made_durable_end_the_database(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ function Now() {
                 rows={rows}
                 truncated={live.view!.sessions?.truncated}
                 keyOf={(row) => String(row.pid)}
-                empty={<Empty title="Nothing runs.">{plural(all.length, "idle session")} on this node.</Empty>}
+                empty={<Empty title="No statements are running.">{plural(all.length, "idle session")} on this node.</Empty>}
                 expand={(row) => <SessionDetails row={row} done={live.reload} />}
                 columns={[
                   { name: "pid", title: "PID", numeric: true },
@@ -119,8 +119,8 @@ export function Actions({ row, done }: { row: Row; done: () => void }) {
     try {
       const answer = await api[what](pid);
       const found = answer.rows[0]?.[0] === true;
-      const did = what === "cancel" ? `Session ${pid} is told to cancel its statement.` : `Session ${pid} is ended.`;
-      toast(found ? did : `Session ${pid} is not there any more.`, found ? "good" : "warn");
+      const did = what === "cancel" ? `Asked session ${pid} to cancel its statement.` : `Ended session ${pid}.`;
+      toast(found ? did : `Session ${pid} no longer exists.`, found ? "good" : "warn");
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
       toast(error.report.message, "bad");
@@ -142,7 +142,7 @@ export function Actions({ row, done }: { row: Row; done: () => void }) {
             Its connection is closed and its transaction is rolled back. <em>{String(row.usename)}</em> sees an error.
           </p>
           <p class="buttons">
-            <button onClick={() => setAsked(false)}>Keep it</button>
+            <button onClick={() => setAsked(false)}>Keep session</button>
             <button class="danger" onClick={() => void act("terminate")}>
               End session
             </button>
@@ -162,7 +162,7 @@ function Slowest({ open }: { open: (sql: string) => void }) {
         <Parts current="slowest" />
       </Heading>
       {missing ? (
-        <Empty title="This database does not show its statistics of statements yet.">
+        <Empty title="Statement statistics are not enabled in this database.">
           Begin with{" "}
           <button class="link" onClick={() => open("CREATE EXTENSION pg_stat_statements")}>
             <code>CREATE EXTENSION pg_stat_statements</code>
@@ -240,7 +240,7 @@ export function LocksPage() {
           return (
             <>
               <section>
-                <h2 class="section">Who waits for whom</h2>
+                <h2 class="section">Sessions that wait</h2>
                 {roots.length ? (
                   <ul class="chain">
                     {roots.map((root) => (
@@ -248,17 +248,17 @@ export function LocksPage() {
                     ))}
                   </ul>
                 ) : (
-                  <Empty title="Nobody waits." />
+                  <Empty title="No session is waiting." />
                 )}
               </section>
               <section>
-                <h2 class="section">Locks of tables, and advisory locks</h2>
+                <h2 class="section">Table locks and advisory locks</h2>
                 <List
                   label="Locks"
                   rows={records(live.view!.locks)}
                   truncated={live.view!.locks?.truncated}
                   keyOf={(row) => `${row.pid}/${row.object}/${row.mode}/${row.granted}`}
-                  empty={<Empty title="No locks are held.">Row locks are not listed: they show where somebody waits for one.</Empty>}
+                  empty={<Empty title="No locks are held.">Row locks are listed only when a session waits for one.</Empty>}
                   columns={[
                     { name: "pid", title: "PID", numeric: true },
                     { name: "object", title: "Object" },

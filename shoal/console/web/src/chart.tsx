@@ -24,7 +24,7 @@ export default function Chart({ answer }: { answer: Answer }) {
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set());
   const up = numeric.filter((column) => column.at !== across && !hidden.has(column.at)).slice(0, SERIES);
   if (!numeric.some((column) => column.at !== across) && !(numeric.length && answer.columns.length === 1))
-    return <Empty title="There is nothing to draw.">A chart needs a column of numbers beside another column.</Empty>;
+    return <Empty title="There is nothing to draw.">A chart needs a column of numbers and another column.</Empty>;
   return (
     <div class="chart">
       <div class="chart-bar">

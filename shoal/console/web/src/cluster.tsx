@@ -39,25 +39,25 @@ export function ClusterPage() {
 
 function Summary({ nodes, spaces, replicas, stale }: { nodes: Row[]; spaces: Row[]; replicas: Row[]; stale: boolean }) {
   const troubles = [
-    ...nodes.filter((node) => node.alive !== true).map((node) => `Node ${node.node} is not there.`),
-    ...spaces.filter((space) => !space.leader).map((space) => `Nobody leads ${space.tablespace}: it takes no changes.`),
+    ...nodes.filter((node) => node.alive !== true).map((node) => `Node ${node.node} is down.`),
+    ...spaces.filter((space) => !space.leader).map((space) => `${space.tablespace} has no leader: writes wait.`),
     ...spaces
       .filter((space) => space.under_replicated === true)
       .map((space) => `${space.tablespace} has ${space.live_replicas} of ${space.expected_replicas} replicas.`),
     ...replicas
       .filter((replica) => (number(replica.lag) ?? 0) > LATE)
       .map((replica) => `${replica.node} is ${count(replica.lag)} entries behind in ${replica.tablespace}.`),
-    ...(stale ? ["ZooKeeper cannot be reached: what is shown may be old."] : []),
+    ...(stale ? ["ZooKeeper cannot be reached: the data shown may be old."] : []),
   ];
   if (!troubles.length)
     return (
       <p class="summary good">
-        <span class="dot" aria-hidden="true" /> Everything is in place: {plural(nodes.length, "node")},{" "}
+        <span class="dot" aria-hidden="true" /> No problems: {plural(nodes.length, "node")},{" "}
         {plural(spaces.length, "tablespace")}.
       </p>
     );
   return (
-    <ul class="summary bad" aria-label="What is wrong">
+    <ul class="summary bad" aria-label="Problems">
       {troubles.map((trouble) => (
         <li key={trouble}>
           <span class="dot" aria-hidden="true" /> {trouble}
@@ -77,7 +77,7 @@ function NodeCard({ node, replicas }: { node: Row; replicas: Row[] }) {
       <h2>
         <span class={`dot ${alive ? "good" : "bad"}`} aria-hidden="true" /> {String(node.node)}
         {node.this_node === true && <Badge tone="accent">this node</Badge>}
-        {!alive && <Badge tone="bad">not there</Badge>}
+        {!alive && <Badge tone="bad">down</Badge>}
       </h2>
       <dl class="facts">
         <dt>Address</dt>
@@ -97,7 +97,7 @@ function NodeCard({ node, replicas }: { node: Row; replicas: Row[] }) {
       </dl>
       {alive && node.admin && node.this_node !== true && (
         <a class="card-link" href={consoleOf(String(node.admin))} target="_blank" rel="noopener noreferrer">
-          Its console
+          Open its console
         </a>
       )}
     </article>
@@ -126,7 +126,7 @@ function SpaceMap({ nodes, spaces, replicas, rates }: MapProps) {
             <tr>
               <th scope="col">Tablespace</th>
               <th scope="col" class="numeric">Head</th>
-              <th scope="col">Entries a second</th>
+              <th scope="col">Entries per second</th>
               {nodes.map((node) => (
                 <th scope="col" key={String(node.node)}>
                   {String(node.node)}
@@ -149,7 +149,7 @@ function SpaceMap({ nodes, spaces, replicas, rates }: MapProps) {
                   <td class="numeric">{count(space.head_lsn)}</td>
                   <td class="rate">
                     <span>{values.length ? values[values.length - 1]!.toFixed(0) : "–"}</span>
-                    <Spark values={values} label={`Entries a second of ${space.tablespace} over the last minutes`} />
+                    <Spark values={values} label={`Entries per second of ${space.tablespace} over the last minutes`} />
                   </td>
                   {nodes.map((node) => (
                     <td key={String(node.node)}>
@@ -195,7 +195,7 @@ function standing(role: string, replica: Row): string {
   return lag === 0 ? "up to date" : `${count(lag)} behind`;
 }
 
-/** Entries a second of each tablespace, from one answer to the next. */
+/** Entries per second of each tablespace, from one answer to the next. */
 function useRates(at: number, spaces: Row[]): Map<string, number[]> {
   const kept = useRef({ at: 0, heads: new Map<string, number>(), rates: new Map<string, number[]>() });
   const last = kept.current;

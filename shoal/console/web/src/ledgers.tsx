@@ -34,14 +34,14 @@ function LogCard({ row }: { row: Row }) {
       <dl class="facts">
         <dt>Durable</dt>
         <dd>LSN {count(row.durable_lsn)}</dd>
-        <dt>On the way</dt>
+        <dt>Being written</dt>
         <dd>{plural((number(row.sequenced_lsn) ?? 0) - (number(row.durable_lsn) ?? 0), "entry", "entries")}</dd>
-        <dt>Not yet in tables</dt>
+        <dt>Not flushed</dt>
         <dd>
           {plural(Math.max(0, (number(row.durable_lsn) ?? 0) - (number(row.flushed_lsn) ?? 0)), "entry", "entries")}
           {number(row.pending_bytes) ? `, ${bytes(row.pending_bytes)}` : ""}
         </dd>
-        <dt>Behind by</dt>
+        <dt>Lag</dt>
         <dd>{duration(row.staleness)}</dd>
       </dl>
     </article>
@@ -93,7 +93,7 @@ function Ledgers({ view }: { view: View }) {
             { name: "tablespace", title: "Tablespace" },
             { name: "lsn", title: "LSN", numeric: true, show: (row) => count(row.lsn) },
             { name: "lag", title: "Entries since", numeric: true, show: (row) => count(row.lag) },
-            { name: "created", title: "Made" },
+            { name: "created", title: "Created" },
             { name: "bytes", title: "Size", numeric: true, show: (row) => bytes(row.bytes) },
             { name: "hash", title: "Hash", show: (row) => <code title={String(row.hash)}>{String(row.hash ?? "").slice(0, 12)}</code> },
             { name: "folder", title: "Folder", grow: true },
@@ -121,7 +121,7 @@ function Streams({ view }: { view: View }) {
           { name: "state", title: "State", show: (row) => <Badge tone={row.state === "retired" ? "bad" : "good"}>{String(row.state)}</Badge> },
           { name: "position", title: "Position", numeric: true, show: (row) => count(row.position) },
           { name: "newest_lsn", title: "Newest", numeric: true, show: (row) => count(row.newest_lsn) },
-          { name: "lag_bytes", title: "Not read yet", numeric: true, show: (row) => bytes(row.lag_bytes) },
+          { name: "lag_bytes", title: "Unread", numeric: true, show: (row) => bytes(row.lag_bytes) },
           { name: "behind", title: "For", numeric: true, show: (row) => (row.behind === null ? "–" : duration(row.behind)) },
           { name: "tablespace", title: "Tablespace", wide: true },
           { name: "owner", title: "Owner", wide: true },

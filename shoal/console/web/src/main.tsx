@@ -58,7 +58,7 @@ function App() {
   useEffect(() => {
     whenLoggedOut(() => {
       setSession(null);
-      toast("The log-in has ended.", "warn");
+      toast("Your login has expired.", "warn");
     });
     api.session().then(setSession, (error: unknown) => {
       if (!(error instanceof RequestError)) throw error;
@@ -94,7 +94,7 @@ function Shell({ session, onLogOut }: { session: Session; onLogOut: () => void }
     const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]!;
     applyTheme(next);
     setTheme(next);
-    toast(`Colours: ${next === "system" ? "as the system has them" : next}`);
+    toast(`Theme: ${next === "system" ? "the same as the system" : next}`);
   };
   const logOut = async () => {
     await api.logOut().catch(() => undefined);
@@ -105,9 +105,9 @@ function Shell({ session, onLogOut }: { session: Session; onLogOut: () => void }
   const commands: Command[] = [
     ...PAGES.map((item) => ({ title: `Go to ${item.title}`, keys: `g ${item.key}`, run: () => goTo(item.name) })),
     { title: "Go to the slowest statements", keys: "", run: () => goTo("statements/slowest") },
-    { title: "Read this page again", keys: "r", run: () => window.dispatchEvent(new Event("shoal-reload")) },
-    { title: "Pause or go on with live figures", keys: "p", run: () => pause(!isPaused()) },
-    { title: "Change colours (system, dark, light)", keys: "d", run: nextTheme },
+    { title: "Refresh this page", keys: "r", run: () => window.dispatchEvent(new Event("shoal-reload")) },
+    { title: "Pause or resume live figures", keys: "p", run: () => pause(!isPaused()) },
+    { title: "Change the theme (system, dark, light)", keys: "d", run: nextTheme },
     { title: "Show the shortcuts", keys: "?", run: () => setDialog("shortcuts") },
     { title: "Log out", keys: "", run: () => void logOut() },
   ];

@@ -72,7 +72,7 @@ export function Palette({ commands, onClose, open }: { commands: Command[]; onCl
           </li>
         ))}
       </ul>
-      {shown.length === 0 && <p class="muted">Nothing is called so.</p>}
+      {shown.length === 0 && <p class="muted">No matches.</p>}
     </Dialog>
   );
 }
@@ -93,15 +93,15 @@ function Keys({ keys }: { keys: string }) {
 const IN_EDITOR = [
   ["Run the statement at the cursor, or the selection", "Ctrl Enter"],
   ["Run all statements", "Ctrl Shift Enter"],
-  ["Explain and run, as a tree", "Ctrl Shift E"],
+  ["Run and explain, as a tree", "Ctrl Shift E"],
   ["Complete a name", "Ctrl Space"],
-  ["Leave the editor; cancel what runs", "Esc"],
+  ["Leave the editor; cancel the running statement", "Esc"],
 ] as const;
 
 export function Shortcuts({ commands, onClose }: { commands: Command[]; onClose: () => void }) {
   const general = [
     ["Commands and tables", "Ctrl K"],
-    ["Search on this page, or into the editor", "/"],
+    ["Search on this page, or go to the editor", "/"],
     ...commands.filter((item) => item.keys).map((item) => [item.title, item.keys]),
   ] as [string, string][];
   return (

@@ -179,7 +179,7 @@ export function SqlPage({ session }: { session: Session }) {
       editor.current = made;
       made.focus();
       setReady(true);
-      schema().catch((error: unknown) => toast(`Names are not completed: ${String(error)}`, "warn"));
+      schema().catch((error: unknown) => toast(`Names cannot be completed: ${String(error)}`, "warn"));
     });
     const offered = () => show(current);
     window.addEventListener("shoal-offer", offered);
@@ -240,7 +240,7 @@ export function SqlPage({ session }: { session: Session }) {
         <button disabled={tab.since > 0} onClick={() => actions.current.runAll()} title="Ctrl+Shift+Enter">
           Run all
         </button>
-        <button disabled={tab.since > 0} onClick={() => actions.current.explain()} title="Ctrl+Shift+E: runs it and takes its changes back">
+        <button disabled={tab.since > 0} onClick={() => actions.current.explain()} title="Runs the statement and rolls its changes back (Ctrl+Shift+E)">
           Explain
         </button>
         {tab.since > 0 && (
@@ -323,7 +323,7 @@ function Results({ tab, choose, rows }: { tab: Tab; choose: (index: number) => v
         <Result key={`${tab.id} ${tab.chosen} ${shown.sql}`} outcome={shown} rows={rows} />
       ) : (
         !tab.since && (
-          <Empty title="Results come here.">
+          <Empty title="Results appear here.">
             <kbd>Ctrl</kbd> <kbd>Enter</kbd> runs the statement at the cursor. Every tab has a connection, and a transaction, of its
             own.
           </Empty>
@@ -380,7 +380,7 @@ function Result({ outcome, rows }: { outcome: Outcome; rows: number }) {
       {answer.truncated && (
         <p class="notice warn">
           {answer.rows.length >= rows
-            ? `These are the first ${plural(answer.rows.length, "row")}: there are more. Choose more rows beside the editor, or add LIMIT.`
+            ? `These are the first ${plural(answer.rows.length, "row")}: there are more. Choose more rows next to the editor, or add LIMIT.`
             : `These are the first ${plural(answer.rows.length, "row")}: the result is larger than the console shows (8 MB).`}
         </p>
       )}
@@ -420,7 +420,7 @@ function History({ onClose, onTake }: { onClose: () => void; onTake: (sql: strin
   return (
     <Dialog title="History" onClose={onClose}>
       <h2>History</h2>
-      {all.length === 0 && <Empty title="Nothing has run in this window yet." />}
+      {all.length === 0 && <Empty title="No statements have run in this window yet." />}
       <ul class="history">
         {all.map((sql) => (
           <li key={sql}>
@@ -430,7 +430,7 @@ function History({ onClose, onTake }: { onClose: () => void; onTake: (sql: strin
           </li>
         ))}
       </ul>
-      <p class="muted small">It is kept until this window is closed or you log out; statements with passwords are not.</p>
+      <p class="muted small">The history is kept until you close this window or log out. Statements with passwords are not kept.</p>
       <p class="buttons">
         <button autofocus onClick={onClose}>
           Close

@@ -57,7 +57,7 @@ export function TablesPage({ open }: { open: (sql: string) => void }) {
                     show: (row) => (
                       <button
                         class="link"
-                        title="Show its rows in the editor"
+                        title="Show the rows in the editor"
                         onClick={() => open(`SELECT * FROM ${quoted(String(row.schema))}.${quoted(String(row.name))} LIMIT 100`)}
                       >
                         {row.schema === "public" ? "" : `${row.schema}.`}
@@ -68,13 +68,13 @@ export function TablesPage({ open }: { open: (sql: string) => void }) {
                   { name: "kind", title: "Kind", wide: true, show: (row) => <Badge>{KINDS[String(row.kind)] ?? String(row.kind)}</Badge> },
                   {
                     name: "total_bytes",
-                    title: "Size",
+                    title: "Total size",
                     numeric: true,
                     show: (row) => <Bar part={(number(row.total_bytes) ?? 0) / largest}>{bytes(row.total_bytes)}</Bar>,
                   },
-                  { name: "rows", title: "Rows, about", numeric: true, show: (row) => count(row.rows) },
-                  { name: "bytes", title: "Rows alone", numeric: true, show: (row) => bytes(row.bytes) },
-                  { name: "index_bytes", title: "Indexes", numeric: true, show: (row) => bytes(row.index_bytes) },
+                  { name: "rows", title: "Rows (estimate)", numeric: true, show: (row) => count(row.rows) },
+                  { name: "bytes", title: "Table size", numeric: true, show: (row) => bytes(row.bytes) },
+                  { name: "index_bytes", title: "Index size", numeric: true, show: (row) => bytes(row.index_bytes) },
                   { name: "inserted", title: "Inserted", numeric: true, show: (row) => count(row.inserted) },
                   { name: "updated", title: "Updated", numeric: true, show: (row) => count(row.updated) },
                   { name: "deleted", title: "Deleted", numeric: true, show: (row) => count(row.deleted) },

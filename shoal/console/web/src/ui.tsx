@@ -57,7 +57,7 @@ export function Heading({ title, live, children }: { title: string; live?: Live;
           <button
             class={`live ${live.error ? "bad" : paused ? "" : "good"}`}
             onClick={() => pause(!paused)}
-            title="Pause or go on (p)"
+            title="Pause or resume (p)"
             aria-pressed={paused}
           >
             <span class="dot" aria-hidden="true" />
@@ -128,7 +128,7 @@ export function List(props: ListProps) {
           />
           <span class="muted" aria-live="polite">
             {words ? `${shown.length} of ${rows.length}` : plural(rows.length, "row")}
-            {truncated ? " – the list is cut here" : ""}
+            {truncated ? " – the list is truncated here" : ""}
           </span>
         </div>
       )}
