@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implement, implements
-from catalog.types.base import EMPTY_ARRAY, Array
+from catalog.types.base import Array
 
 
 class _Locks(Protocol):
@@ -26,6 +26,7 @@ class _Session(Protocol):
     @property
     def advisory(self) -> _Locks: ...
     def blockers(self, process_id: int) -> list[int]: ...
+    def safe_snapshot_blockers(self, process_id: int) -> list[int]: ...
 
 
 _EXCLUSIVE, _SHARE = 64, 16  # engine.txn.locks.EXCLUSIVE and TABLE_SHARE
@@ -73,13 +74,15 @@ def _blocking(call: CallContext, process_id: int) -> Array:
     return Array.of(tuple(_session(call).blockers(process_id)))
 
 
-@implements("pg_safe_snapshot_blocking_pids")
-def _snapshot_blockers(process_id: int) -> Array:
-    """Nothing waits for a safe snapshot."""
-    return EMPTY_ARRAY
+@implements("pg_safe_snapshot_blocking_pids", needs_session=True)
+def _snapshot_blockers(call: CallContext, process_id: int) -> Array:
+    return Array.of(tuple(_session(call).safe_snapshot_blockers(process_id)))
 
 
 @implements("pg_isolation_test_session_is_blocked", needs_session=True)
 def _is_blocked(call: CallContext, process_id: int, interesting: Array) -> bool:
-    """Whether the session waits for a lock that one of the others holds, or waits for before it."""
-    return not set(_session(call).blockers(process_id)).isdisjoint(interesting.elements)
+    """Whether the session waits for a lock that one of the others holds, or waits for before it, or for anybody's end
+    that tells whether its snapshot is safe."""
+    session = _session(call)
+    waits = not set(session.blockers(process_id)).isdisjoint(interesting.elements)
+    return waits or bool(session.safe_snapshot_blockers(process_id))

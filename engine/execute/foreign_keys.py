@@ -296,7 +296,7 @@ class Incoming:
         if deferred is not None and deferred.defers(self.constraint):
             deferred.add(self._table, self.constraint, True, tuple(wanted))
             return
-        transaction.lock(found[0], KEY_SHARE)  # somebody may be about to take it away
+        child.lock(transaction, *found)  # somebody may be about to take it away
         raise self._violation(old)
 
     def check_key(self, transaction: Transaction, wanted: Sequence[object]) -> None:
@@ -304,7 +304,7 @@ class Incoming:
         found = next(self.child.rows(transaction, wanted), None)
         if found is None or self._is_back(transaction, wanted):
             return
-        transaction.lock(found[0], KEY_SHARE)
+        self.child.lock(transaction, *found)
         old: list[object] = [None] * len(self.parent.table.columns)
         for position, value in zip(self._parent_positions, wanted, strict=True):
             old[position] = value
@@ -444,6 +444,15 @@ class ChildTable:
             for position, item in zip(self._positions, values, strict=True):
                 new[position] = item
             self._changes.write(transaction, context, key, old, new, checks)
+
+    def lock(self, transaction: Transaction, key: bytes, row: Row) -> None:
+        """Locks a row that refers to a key which is gone. Raises LockWait."""
+        try:
+            transaction.lock(key, KEY_SHARE)
+        except LockWait as wait:
+            if transaction.isolation != READ_COMMITTED:
+                wait.then = partial(self._refuse_other, transaction, key, row)
+            raise
 
     def _refuse_other(self, transaction: Transaction, key: bytes, row: Row) -> None:
         """40001 for a row that was another one before the wait (REPEATABLE READ): it does not refer any more, perhaps,

@@ -27,6 +27,7 @@ from engine.execute.context import RowPathFull
 from engine.foreground import aside
 from engine.session import planning, running, serializing
 from engine.session.prepared import Portal, Prepared, StalePlan
+from engine.session.safe_snapshots import begun
 from engine.session.staging import FILE_PREFIX
 from engine.session.system import virtual_content
 from engine.sql import ast
@@ -292,7 +293,7 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
         return _converted(portal, prepared, options), portal.stream
     transaction = session.transaction
     assert transaction is not None
-    transaction.begin_statement()
+    await begun(session, transaction)
     if transaction.serial is not None:
         transaction.serial.read_tables(serializing.storage_ids(session.catalog, prepared))
     planning.fail_first(session, prepared, ())

@@ -164,6 +164,7 @@ class LedSession(TransactionalSession):
         if transaction is None or not self.in_block:
             return []
         mode = "READ ONLY" if transaction.read_only else "READ WRITE"
+        mode += " DEFERRABLE" if self.setting("transaction_deferrable") == "on" else " NOT DEFERRABLE"
         statements = [f"BEGIN ISOLATION LEVEL {transaction.isolation} {mode}"]
         state = self.settings.begun()
         listened = 0

@@ -184,8 +184,12 @@ class Merging(DataChange):
         """Locks a target row. Gives row_as_seen, or what has become of the row: its newest version, None if it is gone.
         `seen`: that is known already. Raises LockWait, 40001, Again."""
         transaction = self.transaction
-        found = transaction.get_locked(key, UPDATE) if action.kind == "delete" else transaction.get_to_change(key)
-        if seen or key in transaction.writes or transaction.has_in_runs(key):
+        own = key in transaction.writes  # the row of one key that the join shows, whatever lay there before
+        if action.kind == "delete":
+            found = transaction.get_locked(key, UPDATE, current=own)
+        else:
+            found = transaction.get_to_change(key, current=own)
+        if seen or own or transaction.has_in_runs(key):
             return row_as_seen
         newest = self.session.node.store.newest(key)
         if newest is not None and not newest[0] > lsn:

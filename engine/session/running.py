@@ -27,6 +27,7 @@ from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
 from engine.session.routing import walk
+from engine.session.safe_snapshots import begun
 from engine.session.settled import settled
 from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
@@ -232,6 +233,8 @@ async def _begin_columnar(session: Session, portal: Portal, held: Mapping[Hashab
     prepared, transaction = portal.prepared, session.transaction
     assert transaction is not None
     planning.fail_first(session, prepared, portal.parameters)
+    if transaction.before_snapshot is not None:
+        await begun(session, transaction)
     while True:
         found = settled(session, prepared, portal.parameters)
         try:

@@ -22,7 +22,7 @@ from catalog.schema import Table
 from engine.columnar.ahead import announce
 from engine.execute.shown import ShownKey, ShownRow
 from engine.node import resolve
-from engine.session import two_phase
+from engine.session import safe_snapshots, two_phase
 from engine.session.advisory import AdvisoryLocks
 from engine.session.errors import aborted, canceled, transaction_error
 from engine.session.large_objects import LargeObjects
@@ -36,9 +36,10 @@ from engine.sql.parser import parse
 from engine.sql.privileges import given_columns
 from engine.storage.moments import Lsn
 from engine.txn.commit import Acknowledge, Lost
-from engine.txn.interface import READ_COMMITTED, LockWait
+from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
 from engine.txn.joint import wait_for
 from engine.txn.locks import ACCESS_EXCLUSIVE, ROW_EXCLUSIVE, Ticket
+from engine.txn.serializable import Safety
 from engine.txn.transaction import Savepoint, Transaction
 
 P = ParamSpec("P")
@@ -64,6 +65,7 @@ class TransactionalSession(SessionState):
     asked_isolation: tuple[Transaction | None, str] = (None, "")  # what the last one that said so has said
     failed_portals: frozenset[bytes] = frozenset()  # the names of those that there were when the block failed
     deferrable: tuple[Transaction | None, bool] = (None, False)  # what the last one that said so has said
+    safety: Safety | None = None  # of the snapshot that it waits for
     _transaction_timer: asyncio.TimerHandle | None = None
     _statement_timer: asyncio.TimerHandle | None = None
 
@@ -92,10 +94,17 @@ class TransactionalSession(SessionState):
         ticket = None if transaction is None else transaction.waiting
         return [] if ticket is None else ticket.space.blockers(ticket)
 
+    def safe_snapshot_blockers(self, process_id: int) -> list[int]:
+        """The process ids of the sessions for which that one waits until its snapshot is safe."""
+        session = self.node.sessions.get(process_id)
+        return [] if session is None else safe_snapshots.blockers(session)
+
     def begin_implicit(self) -> Transaction:
         """The transaction of statements outside a block."""
         self.transaction = made = self._new_transaction()
         made.account = self.memory
+        if made.isolation == SERIALIZABLE:
+            safe_snapshots.look_before(self, made)
         if self.transaction_timeout:
             self._watch_transaction()
         return made
@@ -420,9 +429,8 @@ class TransactionalSession(SessionState):
         transaction.read_only = read_only
 
     def set_deferrable(self, transaction: Transaction, deferrable: bool) -> None:
-        """DEFERRABLE: kept and shown. Nothing waits for a safe snapshot: a SERIALIZABLE READ ONLY transaction is
-        watched as any other, and may fail as any other (40001). Raises 25001 after the first query, or in a
-        savepoint."""
+        """DEFERRABLE: a SERIALIZABLE READ ONLY transaction waits for a safe snapshot (safe_snapshots.py). Raises 25001
+        after the first query, or in a savepoint."""
         if transaction.savepoints:
             raise SqlError("25001", "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction")
         if transaction.queried:
@@ -488,6 +496,7 @@ class TransactionalSession(SessionState):
         self.asked_isolation = transaction, isolation
         if self.node is self.present:  # one that reads the past reads one moment in any case
             transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
+            safe_snapshots.look_before(self, transaction)
 
     def _end(self, statement: ast.TransactionStmt, committed: bool) -> tuple[str, int]:
         lsn = 0

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 
+class Missing:
+    """Of a key that the transaction has not written."""
+
+
+MISSING = Missing()
+
+
 def overlay(
     base: Iterator[tuple[bytes, bytes]], top: Iterator[tuple[bytes, bytes | None]], reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:

@@ -20,7 +20,7 @@ Everything is in memory of the one node that leads: transactions that write or a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
@@ -50,6 +50,7 @@ class SerializableSpace:
     def __init__(self) -> None:
         self._transactions: dict[Serial, None] = {}
         self._ticks = 0
+        self._watched: list[Safety] = []
 
     def tick(self) -> int:
         self._ticks += 1
@@ -64,9 +65,24 @@ class SerializableSpace:
             if other is not serial and other.overlaps(serial):
                 yield other
 
+    def watch_safety(self, lsn: Lsn) -> Safety:
+        """Of a snapshot that is taken now. Until `watch_no_more`."""
+        safety = Safety(self._transactions, lsn, self.tick())
+        self._watched.append(safety)
+        return safety
+
+    def watch_no_more(self, safety: Safety) -> None:
+        self._watched.remove(safety)
+
+    def ended(self, serial: Serial) -> None:
+        """A transaction is committed, or rolled back."""
+        for safety in list(self._watched):
+            safety.ended(serial)
+
     def forget(self, serial: Serial) -> None:
         """It is rolled back: whatever it has read and written is of no concern."""
         self._transactions.pop(serial, None)
+        self.ended(serial)
         for other in serial.ins:
             other.outs.discard(serial)
         for other in serial.outs:
@@ -80,6 +96,47 @@ class SerializableSpace:
         for item in [item for item in self._transactions if item.committed]:
             if item.durable and not any(other.overlaps(item) for other in active):
                 del self._transactions[item]
+
+
+class Safety:
+    """Whether whoever reads one snapshot only can be part of no dangerous structure: none of those concurrent with it
+    commits that has written, and has read what another one wrote whose commit the snapshot shows. `left`: those of whom
+    that is not known yet."""
+
+    def __init__(self, transactions: Iterable[Serial], lsn: Lsn, tick: int) -> None:
+        self._lsn = lsn
+        self._tick = tick
+        self._decided: Callable[[], None] | None = None
+        self.holds = True
+        self.left: set[Serial] = set()
+        for serial in transactions:
+            if serial.committed and not self._shows(serial):
+                self._judge(serial)
+            elif not (serial.committed or serial.doomed or serial.declared_read_only):
+                self.left.add(serial)
+
+    def when_decided(self, call: Callable[[], None]) -> None:
+        """At once if it is."""
+        self._decided = call
+        self._tell()
+
+    def ended(self, serial: Serial) -> None:
+        """A transaction is committed, or rolled back."""
+        if serial in self.left:
+            self.left.discard(serial)
+            self._judge(serial)
+            self._tell()
+
+    def _judge(self, serial: Serial) -> None:
+        if serial.committed and not serial.read_only and any(map(self._shows, serial.outs)):
+            self.holds = False
+
+    def _shows(self, serial: Serial) -> bool:
+        return 0 < serial.committed <= self._tick and (not serial.lsn or bool(serial.lsn <= self._lsn))
+
+    def _tell(self) -> None:
+        if self._decided is not None and not (self.holds and self.left):
+            self._decided()
 
 
 class Serial:
@@ -103,6 +160,14 @@ class Serial:
         self.doomed = self.wrote = self.read_only = False
         self.ins: set[Serial] = set()
         self.outs: set[Serial] = set()
+
+    @property
+    def process_id(self) -> int:
+        return self._transaction.process_id
+
+    @property
+    def declared_read_only(self) -> bool:
+        return self._transaction.read_only
 
     def overlaps(self, other: Serial) -> bool:
         """Whether neither had committed, visibly to the other, when the other took its snapshot."""
@@ -256,6 +321,7 @@ class Serial:
         self._durable_then = self._transaction.store.durable_lsn
         self.lsn = lsn
         self.read_only = self.read_only or not self.wrote
+        self._space.ended(self)
         self._space.prune()
 
     def abort(self) -> None:

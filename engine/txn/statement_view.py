@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from sortedcontainers import SortedList
 
 from engine.txn.interface import READ_COMMITTED
-from engine.txn.overlay import overlay
-from engine.txn.transaction import MISSING, Transaction
+from engine.txn.overlay import MISSING, overlay
+from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from engine.execute.deferred import Deferred

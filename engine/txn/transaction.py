@@ -32,7 +32,7 @@ from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, READ_COMMITTED, SERIALIZABLE, UPDATE, LockWait
 from engine.txn.locks import LockSpace, Ticket
-from engine.txn.overlay import overlay
+from engine.txn.overlay import MISSING, Missing, overlay
 from engine.txn.row_locks import RowLocks
 from engine.txn.serializable import Serial, Tracked
 
@@ -46,11 +46,6 @@ if TYPE_CHECKING:
     from engine.storage.views import CurrentView
 
 
-class _Missing:
-    pass
-
-
-MISSING = _Missing()
 WRITE_BYTES = 400  # that a write takes beside its value: the key, places in dictionaries and lists, its lock
 BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
 UNCOUNTED = 1 << 16  # bytes of writes that nobody counts
@@ -96,6 +91,7 @@ class Transaction:
         "_undone",
         "_upgrades",
         "account",
+        "before_snapshot",
         "catalog",
         "catalog_base",
         "changed_objects",
@@ -173,6 +169,7 @@ class Transaction:
         self.kept_storage: set[int] = set()  # those of them that branches still share
         self.in_block = False  # between BEGIN and COMMIT: constraints may be deferred
         self.deferred: Deferred | None = None
+        self.before_snapshot: Callable[[], None] | None = None  # may raise LockWait
         self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
         self.queried = False  # a statement of it has had a snapshot: its modes stay as they are
         self.exclusive = False  # holds, or waits for, a lock that shuts out readers, or those who draw from a sequence
@@ -226,6 +223,8 @@ class Transaction:
                 self._base = self._store.current
                 self.snapshot_lsn = self._store.durable_lsn
         elif self._snapshot is None:
+            if self.before_snapshot is not None:
+                self.before_snapshot()
             self._snapshot = self._store.snapshot()
             self._base = self._snapshot
             if self.isolation == SERIALIZABLE:
@@ -414,6 +413,8 @@ class Transaction:
         current: bool = False,
     ) -> bytes | None:
         held = self.row_locks.get(key)
+        if current:
+            self._changing = key
         if self.isolation != READ_COMMITTED and self._row_space.would_block(self, key, strength):
             self._refuse_changed(key, strength)
         if held is None and wait == "block":
@@ -514,7 +515,7 @@ class Transaction:
         newest = None if new_key is None else self._store.newest(new_key)
         return newest is not None and newest[0] == lsn
 
-    def _written(self, key: bytes) -> bytes | _Missing | None:
+    def _written(self, key: bytes) -> bytes | Missing | None:
         """What this transaction has under the key: single writes lie over its bulk runs, newer runs over older ones."""
         own = self.writes.get(key, MISSING)
         if own is MISSING:
@@ -526,7 +527,7 @@ class Transaction:
 
     def newest(self, key: bytes) -> bytes | None:
         own = self._written(key)
-        if not isinstance(own, _Missing):
+        if not isinstance(own, Missing):
             return own
         newest = self._store.newest(key)
         if newest is None:
@@ -549,7 +550,7 @@ class Transaction:
         """None deletes."""
         writes = self.writes
         old = writes.get(key, MISSING)
-        if isinstance(old, _Missing):
+        if isinstance(old, Missing):
             self._undo.append(key)
         else:
             self._undo.append((key, old))

@@ -101,6 +101,19 @@ MEETINGS = {  # theme, order, the first session's steps, the second one's
     "ON CONFLICT finds one's own new row": (
         "conflicts", "1001011", (BLOCK, GONE, "COMMIT"), (AT_ONE_MOMENT, ADD, ADD, "COMMIT")
     ),
+    "ON CONFLICT waits for who is about to change the row": (
+        "conflicts", "00100",
+        (AT_ONE_MOMENT, "INSERT INTO t VALUES (3, 3, 31)", "INSERT INTO t VALUES (1, 3, 31) ON CONFLICT DO NOTHING",
+         "ROLLBACK"), ("INSERT INTO t VALUES (3, 1, 1) ON CONFLICT (u) DO UPDATE SET id = excluded.id",)
+    ),
+    "a key is given up by a row that is deleted beside": (
+        "references", "100101", (AT_ONE_MOMENT, "DELETE FROM c", "COMMIT"),
+        (AT_ONE_MOMENT, "DELETE FROM p WHERE id = 1", "COMMIT"),
+    ),
+    "MERGE changes one's own new row": (
+        "merges", "0101101", (AT_ONE_MOMENT, GONE, "COMMIT"),
+        (AT_ONE_MOMENT, ADD, "MERGE INTO t USING m ON t.id = m.id WHEN MATCHED THEN UPDATE SET v = m.v", "COMMIT"),
+    ),
     "MERGE judges a changed row": ("merges", "0010", (BLOCK, "UPDATE t SET v = 15 WHERE id = 1", "COMMIT"), (MERGE,)),
     "MERGE finds a row that matches no more": ("merges", "0010", (BLOCK, "UPDATE t SET v = 90", "COMMIT"), (MERGE,)),
     "MERGE follows a row that moves": (

@@ -308,7 +308,24 @@ QUEUES = Theme(
     crowd=True,
 )
 
+SAFE = Theme(
+    "safe",
+    ("a", "b"),
+    "DROP TABLE IF EXISTS a, a2, b CASCADE; CREATE TABLE a (id int, v int); CREATE TABLE b (id int, v int)",
+    "TRUNCATE a, b; INSERT INTO a VALUES (1, 10), (2, 20); INSERT INTO b VALUES (1, 100)",
+    (
+        *(f"SELECT sum(v) FROM {table}" for table in "ab"),
+        *(f"SELECT * FROM {table} ORDER BY id, v" for table in "ab"),
+        "SELECT a.v + b.v FROM a, b WHERE a.id = b.id",
+        *(f"INSERT INTO {table} VALUES (3, 30)" for table in "ab"),
+        "INSERT INTO a SELECT id, v FROM b",
+        "UPDATE b SET v = v + 1",
+    ),
+    rows_alone=False,
+    levels=("SERIALIZABLE", "SERIALIZABLE READ ONLY DEFERRABLE"),
+)
+
 THEMES = {
     theme.name: theme
-    for theme in (ROWS, CONFLICTS, MERGES, REFERENCES, DEFERRED, PARTITIONS, DEFINITIONS, RIGHTS, QUEUES)
+    for theme in (ROWS, CONFLICTS, MERGES, REFERENCES, DEFERRED, PARTITIONS, DEFINITIONS, RIGHTS, QUEUES, SAFE)
 }
