@@ -160,7 +160,7 @@ PURE = (
     "catalog/encodings.py", "engine/execute/aggregates.py", "engine/execute/closures.py",
     "engine/execute/expressions.py", "engine/execute/operations.py", "engine/execute/ordering.py",
     "engine/execute/output.py", "engine/execute/python_sides.py", "engine/execute/records.py",
-    "engine/execute/small.py", "engine/execute/values.py", "engine/execute/windows.py",
+    "engine/execute/small.py", "engine/execute/values.py",
 )  # fmt: skip
 _PURE_LIBRARY = (
     "re/",

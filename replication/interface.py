@@ -1,7 +1,7 @@
 """What the replicated changelog stands on: a store of objects and a coordination service. And what it keeps in them.
 
     changelog store      objects by name, created once and never changed (replication/stores/)
-    coordination         ZooKeeper: small nodes with versions, ephemerals, watches, `multi` (replication/zookeeper.py)
+    coordination         ZooKeeper: small nodes with versions, ephemerals, watches, `multi` (replication/zookeeper/)
 
 Both are asynchronous and belong to the engine's thread: implementations with threads of their own (kazoo, file systems)
 hand results over to the loop. Both have an implementation in memory in the tests, with a clock and faults that a seed

@@ -8,6 +8,19 @@ As a library it is the embedded database (shoal/embedded), with PEP 249's names:
         db.execute("CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY, b text)")
         db.execute("INSERT INTO t VALUES (%s, %s)", (1, "one"))
         print(db.execute("SELECT * FROM t").fetchall())
+
+The parts:
+
+    cli.py, commands/     the command line (its page docs/cli.md is written by tools/write_cli_page.py) and the commands
+    serve.py              joins the parts into a server; engine/node.py is what it makes
+    config.py, access.py  the configuration; who may connect;  reload.py, auto_conf.py  changes of it while the server
+                          runs, and the file that ALTER SYSTEM writes
+    cluster/              a node's part in a cluster;  router.py  the front door;  logstore.py  a log server
+    archive/, history.py  backups; the past that a node alone keeps
+    admin/, console/      the administration port: metrics, health; the page with its API
+    embedded/             the database inside a program
+    logs.py               forms of the log; what sessions put into it: engine/session/statement_log.py
+    stacks.py, descriptors.py, directory_watch.py    stacks of threads, file descriptors, changed files
 """
 
 from __future__ import annotations

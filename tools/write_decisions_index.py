@@ -2,7 +2,7 @@
 
 .venv/bin/python -m tools.write_decisions_index
 
-A record is docs/decisions/NNN-short-title.md. It begins with its title and three lines, in this order:
+A record is a file NNN-short-title.md of docs/decisions. It begins with its title and three lines, in this order:
 
     # The decision in one sentence
     - Date: 2026-11-20

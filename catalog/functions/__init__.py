@@ -1,0 +1,30 @@
+"""Functions, operators, casts and aggregates, one module for a family.
+
+What PostgreSQL declares is data: catalog/data/pg_*.tsv, which tools/dump_builtin_catalog.py writes. So every built-in
+function resolves by PostgreSQL's rules and has PostgreSQL's OID, also where nothing can run it. What can run is keyed
+by `prosrc`, PostgreSQL's internal name. An implementation has up to two sides:
+
+    Python    for the row path; on the columnar path it runs as a UDF
+    DuckDB    a template of SQL, only where DuckDB's result equals PostgreSQL's for every argument, errors included
+
+A call of a function with neither is refused by name (0A000).
+
+    base.py, registry.py    declarations and implementations, and how they are found; `implement` and `@implements`
+    added.py                functions and operators of extensions: how names are found
+    duckdb_sql.py, duckdb_errors.py    pieces of DuckDB SQL that families share; errors with PostgreSQL's SQLSTATE
+    aggregates.py, statistics.py, windows.py    aggregates, ordered sets, window functions
+    comparison.py, casts.py, collated.py    comparisons and casts of types without a module of their own; ICU's order
+    integers.py, floats.py, numeric.py, numeric_math.py, money.py, bits.py, booleans.py    numbers
+    text.py, patterns.py, regex.py, quoting.py, case_mapping.py, bytes.py    text and bytes
+    datetime_*.py, format_templates.py, number_formatting.py    dates and times; to_char and its kin
+    json_*.py, jsonb_*.py, jsonpath.py    JSON
+    arrays.py, array_shapes.py, array_slices.py, variadic_arrays.py, sets.py    arrays, series and unnest
+    ranges.py, multiranges.py, geometry.py, shapes.py, network.py, macaddr.py, uuid.py    other types
+    text_search.py    full text search (catalog/text_search)
+    citext.py, hstore.py, pgcrypto.py, uuid_ossp.py    extensions
+    system.py, system_lookups.py, system_rows.py, sizes.py, history.py, statement_statistics.py    what the node knows
+    sequences.py, large_objects.py, locking.py, notifying.py, snapshots.py, change_streams.py, bulk_access.py
+                      functions that ask the session
+
+Each module of this package is imported when an implementation is first asked for, and registers what it has.
+"""

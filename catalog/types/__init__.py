@@ -2,6 +2,36 @@
 
 `type_rows` knows all of PostgreSQL's built-in types, so that names and functions resolve as they do there; `by_oid` has
 those whose values Shoal can hold. `lookup` is the way from one to the other: it refuses the rest by name.
+
+The internal form of each type's values, and the rules for its text, binary, row, key and DuckDB forms: base.py.
+
+    oids.py         OIDs of built-in types that code names;  rows.py  what PostgreSQL declares about every type
+    user.py         types of users and of extensions: how an OID becomes a `SqlType`
+    array.py        arrays of every type;  composite.py  rows;  enum.py;  range.py and multirange.py
+    carried.py      types whose text depends on settings, so that DuckDB holds another text
+    collated.py     text under an ICU collation: a type of its own inside plans
+    many.py         many values of one column at once
+    json_beside.py  a process of its own reads long JSON
+    naming.py       types in whose text names of objects stand
+
+**Values in columns.** What carries a type's values in Arrow and in DuckDB:
+
+    bool, int2, int4, int8, float4, float8    BOOLEAN, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE
+    numeric(p,s), p <= 38, 0 <= s <= p        DECIMAL(p,s). Exact: where a result has more than 38 digits, the query
+                                              runs again with all numerics as text (`ColumnarQuery.in_digits`)
+    any other numeric                         VARCHAR: PostgreSQL's text, with its scale. UDFs compute and order it:
+                                              slower, exact
+    text, varchar, bpchar, name, "char", json, jsonb    VARCHAR; bpchar is padded
+    bytea, uuid                               BLOB
+    date, time                                DATE, TIME
+    timestamp, timestamptz                    TIMESTAMP; timestamptz in UTC. Our functions apply zones, never DuckDB's
+                                              settings
+    timetz                                    VARCHAR
+    interval                                  INTERVAL
+    oid and reg types                         BIGINT
+    T[]                                       LIST where an array has one dimension that begins at 1; else text, in the
+                                              whole statement and table (engine/columnar/generate/shapes.py,
+                                              engine/columnar/worker/tables.py)
 """
 
 from __future__ import annotations

@@ -228,5 +228,5 @@ class SqlType:
 
     # --- columns -----------------------------------------------------------------------------------------------
     def duckdb_type(self, typmod: int = -1) -> str:
-        """The DuckDB type that carries it: see ARCHITECTURE.md, 'Values in columns'."""
+        """The DuckDB type that carries it: see catalog/types, 'Values in columns'."""
         raise NotImplementedError

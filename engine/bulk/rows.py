@@ -17,7 +17,7 @@ Row = tuple[object, ...]
 
 
 class RowSet:
-    """`count` rows. Columns are in DuckDB's types (ARCHITECTURE.md, 'Values in columns'), by column number; a column
+    """`count` rows. Columns are in DuckDB's types (catalog/types, 'Values in columns'), by column number; a column
     that is absent is NULL. Tuples are whole rows in internal form, in the order of `table.columns`."""
 
     def __init__(

@@ -10,6 +10,8 @@
     positions.py   how far a stream was read; what is kept for it, and what is let go
     streams.py     what the node calls; LISTEN "shoal.<stream>"
 
+CREATE, ALTER and DROP CHANGE STREAM: engine/ddl/change_streams.py.
+
 **Why a table.** What a stream needs of a commit must be in the commit: then it is there exactly if the commit is. The
 rows before are in the writer's hand and nowhere else later. Kept as a row of a table in the same tablespace, they are
 durable, replicated, checkpointed, backed up and restored with everything else, on every replica, whoever leads, however

@@ -14,6 +14,8 @@
     objects.py    schemas, databases, comments, renames, owners; roles.py  roles
     ownership.py  who owns what, to whom it may be given, and where it may go
     names.py      how objects are found, named and refused
+    partitions.py, inheritance.py, alter_children.py    partitioned tables, inheritance, and ALTER of what has children
+    exclusion.py  EXCLUDE;  foreign_keys.py;  branches.py  branches;  change_streams.py  change streams
 
 Everything is synchronous and works on catalog objects only; what touches rows is a Job (context.py) that the session
 runs afterwards. `run` may be run again after a LockWait, so nothing happens outside the transaction.

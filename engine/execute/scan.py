@@ -6,7 +6,7 @@
 
 Every row visited in a loop is counted in the local `n`, and past the limit the plan gives up with `RowPathFull`. A
 loop that goes through a whole table in any case gets its rows at once (`few`), and needs no counting.
-Storage cuts keys that are too long and replaces their tail by a hash (ARCHITECTURE.md, Storage). So a bound past that
+Storage cuts keys that are too long and replaces their tail by a hash (engine/storage, 'Keys'). So a bound past that
 length is cut too and takes in what shares its head (the condition itself stays a filter), and a scan whose *order* is
 relied upon gives up when it meets such a key.
 """

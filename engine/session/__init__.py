@@ -1,1 +1,24 @@
-"""One connection's state, and what happens to a statement between the wire and the executors."""
+"""One connection: its state, and what happens to its statements between the wire and the executors.
+
+The road of a statement: session.py (the cached path), leadership.py, transactions.py, state.py (the layers of a
+`Session`), planning.py and prepared.py (text -> plan), running.py (what may wait), utility.py (statements that are not
+queries), ddl.py, dml.py, copy.py.
+
+    settings.py, system_settings.py    SET, SHOW, ALTER SYSTEM. The server's: engine/configuration.py, shoal/reload.py,
+                                    shoal/auto_conf.py
+    compound.py, merge.py, matviews.py    statements of several parts, MERGE, materialized views
+    positioned.py                   WHERE CURRENT OF, and which cursors scroll;  collect.py  results that are kept
+    routing.py, reach.py            what a follower may run; which tablespaces a statement concerns
+    deferring.py                    `synchronous_commit`;  two_phase.py  PREPARE TRANSACTION
+    serializing.py                  SERIALIZABLE statements of the columnar path
+    settled.py                      columnar statements with parameters as constants
+    past.py, old_snapshots.py, snapshots.py    AS OF; what old snapshots hold in memory; exported snapshots
+    key_ranges.py, staging.py       even ranges of keys; stages: rows that several sessions hand in for one transaction
+    branches.py                     CREATE DATABASE ... FROM
+    advisory.py, notifications.py, large_objects.py, function_call.py    advisory locks, LISTEN and NOTIFY, large
+                                    objects, calls by OID
+    system.py, virtual_rows.py, cluster.py    rows of pg_catalog and of the cluster's views
+    sizes.py, vacuum.py, reindex.py, locking.py, temporary.py    sizes, VACUUM, REINDEX, LOCK TABLE, temporary tables
+    statement_log.py                what goes into the log;  signals.py  who may cancel whom
+    routines.py                     calls of users' functions that are whole statements
+"""

@@ -1,1 +1,17 @@
-"""From text to an analysed statement: parse (parser/) -> ast -> analyse (analyze/) -> tree -> rules/ -> a path."""
+"""From text to an analysed statement: parser/ makes the raw tree (ast/), analyze/ makes the analysed tree (tree.py).
+
+    parser/             PostgreSQL's grammar
+    ast/                nodes of the raw tree, one file for a group of statements
+    analyze/            names, types, operators, collations, views, domains
+    tree.py             nodes of the analysed tree: every name resolved, every expression typed
+    lift.py             literals lifted out of a text, so that statements that differ in them share one plan
+    normalize.py        statements without their constants, as pg_stat_statements shows them
+    folding.py          constants that decide what is evaluated later, NULLs among them
+    levels.py           one query as two levels;  set_places.py  set-returning functions outside the select list
+    parts.py            statements of several parts: changes inside WITH (engine/session/compound.py runs them)
+    privileges.py       what a statement needs of its user; compared with PostgreSQL, cell by cell, in tests/rights
+    deparse.py          analysed trees back to text: deparse_expressions.py; deparse_names.py has the present names
+
+What the stored text of a view means: `Source` in catalog/schema.py, analyze/views.py. Changes through views:
+analyze/updatable.py. SEARCH and CYCLE of a recursive query: analyze/search_cycle.py.
+"""

@@ -1,4 +1,4 @@
-"""Columns between Arrow (in DuckDB's types, ARCHITECTURE.md 'Values in columns'), stored form and internal form.
+"""Columns between Arrow (in DuckDB's types, catalog/types 'Values in columns'), stored form and internal form.
 
 For each SQL type a `ColumnForm` says what its Arrow type is and how whole columns get there and back:
 

@@ -6,10 +6,10 @@ objects.py         which objects hold the log behind an LSN
 follower.py        following: fetch, verify, apply
 leader.py          one term as leader: group commit
 committer.py       the multis of all tablespaces that this node leads
-ledgers.py         the ledger list, retention
+ledgers.py         the ledger list, retention;  ledger_list.py  the list in ZooKeeper
 takeover.py        from candidate to leader
 election.py        who should try, and when
-presence.py        how far each replica is, and that it lives
+presence.py        how far each replica is, and that it lives;  applied.py  waits until replicas are so far
 housekeeping.py    what a leader does about old ledgers
 replica.py         all of it for one tablespace: ReplicatedLog
 """

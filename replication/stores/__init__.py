@@ -5,7 +5,8 @@
     log://host:port/prefix             replication/stores/log_client.py   a `shoal logstore` (log_server.py)
     quorum(E,W,A):url,url,...          replication/stores/quorum.py       several of these; repair.py mends it
 
-`open_store` takes any of these URLs; `claim` binds a store to one cluster.
+`open_store` takes any of these URLs; `claim` binds a store to one cluster. files.py appends small objects to packs:
+packs.py, appends.py. regional.py keeps a copy in a region that is far from the primary store.
 """
 
 from replication.stores.claim import claim

@@ -1,0 +1,12 @@
+"""The worker: a process with DuckDB, in memory, that answers analytic queries. Only this package imports duckdb.
+
+    __main__.py   the entry, and the protocol;  serve.py  the loop: frames in, tables and queries behind them
+    sandbox.py    what the process gives up before it does anything else: files, network, privileges, priority
+    database.py   the DuckDB database
+    tables.py     tables: built from LMDB at their first use, then kept up by changes;  keys.py  finds a row by its key
+    query.py      one query: its snapshot, its thread, and `Slots`, which say who runs when memory is short
+    udf.py        Python functions inside DuckDB;  values.py  their values;  calls.py  ends those that take long
+    memory.py     bounds what is resident in memory
+
+The process has neither files nor network, and ends when the engine's process ends.
+"""

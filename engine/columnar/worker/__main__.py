@@ -1,4 +1,4 @@
-"""The columnar worker: a process with DuckDB that answers analytic queries. See ARCHITECTURE.md and frames.py.
+"""The columnar worker: a process with DuckDB that answers analytic queries. The frames: engine/columnar/frames.py.
 
     engine -> worker                                      worker -> engine
     load      a table: build it from LMDB                 loaded   {storage_id, lsn}  or  lost {storage_id, error}

@@ -1,4 +1,4 @@
-"""The analyser: raw trees (ast.py) -> analysed trees (tree.py), by PostgreSQL's rules (its parse_analyze).
+"""The analyser: raw trees (engine/sql/ast) -> analysed trees (tree.py), by PostgreSQL's rules (its parse_analyze).
 
     environment   catalog and search path; `Environment`
     dispatch      from a raw expression node to the function that analyses it

@@ -1,4 +1,4 @@
-"""SQL text -> the trees of ast.py, exactly as PostgreSQL 15 reads it.
+"""SQL text -> the trees of engine/sql/ast, exactly as PostgreSQL 15 reads it.
 
 What is sqlglot's here, and what is not. `Shoal` is a sqlglot dialect, a subclass of its Postgres: its tokenizer hands
 out sqlglot's tokens, its parser is a sqlglot parser. But the rules inside are ours, for sqlglot reads for many dialects
