@@ -330,13 +330,13 @@ class Index:
     include: tuple[int, ...] = ()
     predicate: str | None = None  # SQL text of a partial index's WHERE
     method: str = "btree"
-    ready: bool = True
+    ready: bool = True  # it has entries; False where CREATE INDEX CONCURRENTLY has failed
     owner: int = BOOTSTRAP_ROLE_OID
     tablespace: int = DEFAULT_TABLESPACE_OID
     comment: str | None = None
     options: tuple[tuple[str, str], ...] = ()  # storage parameters, which have no effect
     parent: int | None = None  # the index (OID) of the partitioned table that it is part of
-    valid: bool = True  # of a partitioned table's: whether every partition has its part
+    valid: bool = True  # of a partitioned table's: whether every partition has its part; False with `ready`
     late: str = ""
     collation_version: str = ""  # of ICU's rules, by which its keys were made (catalog/collations.py: key_version)
     aside: bool = False  # a primary key under an ICU collation: a tree of its own beside the rows, which lie by number

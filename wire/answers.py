@@ -107,13 +107,13 @@ class Answers(Channel):
     async def copy_in(self, columns: int, binary: bool) -> CopyFeed:
         self._write(messages.copy_response("in", columns, binary))
         self.flush()
-        feed = self._copy = self._feed()
+        feed = self._copy = self._feed(binary)
         self.core.begin_copy()
         self.resume("busy")
         self._take_copy()
         return feed
 
-    def _feed(self) -> CopyFeed:
+    def _feed(self, binary: bool) -> CopyFeed:
         return CopyFeed(self)
 
     def _take_copy(self) -> None:

@@ -11,20 +11,20 @@ takes messages one by one, without the steps that take several at once.
 
 A character that the client's encoding does not have is an error of the row that holds it (22P05), and ends the
 statement. One that changes rows outside a transaction block and returns such a character has been committed by then.
-Values in binary that hold texts within (arrays, composite values) pass while they are ASCII, and COPY in binary is
-refused (0A000).
+Values in binary that hold texts within (arrays, composite values) pass while they are ASCII. COPY in binary is turned
+value by value where it is made and read (engine/session/copy.py): its data passes here as it is.
 """
 
 from __future__ import annotations
 
 import codecs
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
+from catalog.binary_texts import Turn, binary_turn
 from catalog.encodings import Encoding
 from catalog.errors import SqlError, not_supported
-from catalog.types import element_of, lookup, oids
 from engine.session.prepared import Prepared
 from wire import core, messages
 from wire.connection import Connection
@@ -34,10 +34,6 @@ _HEAD = struct.Struct(">cI")
 _COUNT = struct.Struct(">H")
 _LENGTH = struct.Struct(">i")
 _COLUMN = struct.Struct(">IHIhih")  # what follows a column's name in RowDescription
-_TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.JSON))
-_AFTER_VERSION = frozenset((oids.JSONB, oids.JSONPATH))  # text behind a version byte
-
-Turn = Callable[[bytes], bytes]
 
 
 def as_encoded(connection: Connection, encoding: Encoding) -> None:
@@ -45,29 +41,6 @@ def as_encoded(connection: Connection, encoding: Encoding) -> None:
     if not isinstance(connection, EncodedConnection):
         connection.__class__ = EncodedConnection
     cast(EncodedConnection, connection).begin(encoding)
-
-
-def binary_turn(oid: int, turn: Turn) -> Turn | None:
-    """What turns values of a type in binary; None where they have nothing to be turned."""
-    if oid in _TEXTS or lookup(oid).category in "SE":
-        return turn
-    if oid in _AFTER_VERSION:
-        return lambda value: value[:1] + turn(value[1:])
-    if lookup(oid).category in "ACPR" or lookup(oid).name == "hstore":
-
-        def only_ascii(value: bytes) -> bytes:
-            if _holds_text(oid) and not value.isascii():
-                not_supported(f"type {lookup(oid).sql_name} in binary with another client encoding than UTF8")
-            return value
-
-        return only_ascii
-    return None
-
-
-def _holds_text(oid: int) -> bool:
-    """Whether there may be texts within: not in arrays and ranges of numbers, dates and the like."""
-    element = element_of(oid)
-    return not element or binary_turn(element, lambda value: value) is not None
 
 
 class EncodedOut(list[bytes]):
@@ -132,6 +105,7 @@ class EncodedConnection(Connection):
         """From now on."""
         self.encoding = encoding
         self._columns: Sequence[Turn | None] | None = None  # of the rows that come; None: all of them are text
+        self._copies_texts = True  # COPY data that goes out is text
         self.flush()
         self._out = EncodedOut(self)
         _find_handlers(self)
@@ -198,10 +172,14 @@ class EncodedConnection(Connection):
             not_supported("function calls by OID with another client encoding than UTF8")
         super()._on_function_call(event)
 
-    def _feed(self) -> CopyFeed:
-        return EncodedFeed(self, self.encoding)
+    def _feed(self, binary: bool) -> CopyFeed:
+        return super()._feed(binary) if binary else EncodedFeed(self, self.encoding)
 
     # ---- to the client ----------------------------------------------------------------------------------------------
+
+    def copy_out(self, columns: int, binary: bool) -> None:
+        self._copies_texts = not binary
+        super().copy_out(columns, binary)
 
     def _on_execute(self, event: core.Execute) -> None:
         assert self.session is not None
@@ -238,7 +216,7 @@ class EncodedConnection(Connection):
         if kind == b"D":
             return self._row(body)
         if kind == b"d":
-            return self._to_client(body)
+            return self._to_client(body) if self._copies_texts else body
         if kind == b"T":
             return self._description(body)
         if kind in b"ENS":

@@ -17,6 +17,7 @@ from catalog.functions.registry import implement
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import Interval, SqlType, TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.incomparable import order_key
 
 Compare = Callable[[Any, Any], bool]
 _OPERATORS: tuple[tuple[str, str, Compare], ...] = (
@@ -88,7 +89,8 @@ def by_sort_key(function: Compare) -> Callable[[Sequence[TypeRef], TypeRef], Cal
     """The Python side of a comparison by the sort key of the arguments' actual type."""
 
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-        key = lookup(types[0].oid).sort_key() or _identity
+        known = lookup(types[0].oid)
+        key = (known.equality_key() if function in (operator.eq, operator.ne) else order_key(known)) or _identity
         return _by_key(function, key, key)
 
     return make
@@ -163,3 +165,7 @@ for _name in ("date_", "time_", "timestamp_", "oid"):
     _extremes(_name, duckdb=True)
 _extremes("interval_", duckdb=False, key=interval_key)
 _extremes("timetz_", duckdb=False, key=_timetz_key)
+for _name in ("xideq", "xideqint4", "cideq"):
+    implement(_name, operator.eq, "({0} = {1})")
+for _name in ("xidneq", "xidneqint4"):
+    implement(_name, operator.ne, "({0} <> {1})")

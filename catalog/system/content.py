@@ -150,12 +150,14 @@ class Surroundings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`items` None: one fixed or live part without items (the function then gets an empty list)."""
+    """`items` None: one fixed or live part without items (the function then gets an empty list). `find`: of a fixed
+    part with very many rows, those with a value in a column, which is given by name."""
 
     relation: VirtualTable
     scope: str  # fixed | catalog | session | live
     items: Callable[[Catalog], list[Item]] | None
     columns: Callable[[list[Item], Surroundings], Columns]
+    find: Callable[[str, object], list[tuple[Any, ...]]] | None = None
 
 
 parts: dict[int, list[Part]] = defaultdict(list)
@@ -169,7 +171,10 @@ def system_table(name: str) -> VirtualTable:
 
 
 def content(
-    relation: str | VirtualTable, scope: str, items: Callable[[Catalog], list[Item]] | None = None
+    relation: str | VirtualTable,
+    scope: str,
+    items: Callable[[Catalog], list[Item]] | None = None,
+    find: Callable[[str, object], list[tuple[Any, ...]]] | None = None,
 ) -> Callable[[Callable[[list[Item], Surroundings], Columns]], Callable[[list[Item], Surroundings], Columns]]:
     """Decorator: the function gives a part of the relation's columns."""
     table = system_table(relation) if isinstance(relation, str) else relation
@@ -177,7 +182,7 @@ def content(
     def register(
         function: Callable[[list[Item], Surroundings], Columns],
     ) -> Callable[[list[Item], Surroundings], Columns]:
-        parts[table.oid].append(Part(table, scope, items, function))
+        parts[table.oid].append(Part(table, scope, items, function, find))
         return function
 
     return register

@@ -7,7 +7,7 @@ that it names, so it is made again when one of these gets another name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, cast
 
@@ -38,6 +38,7 @@ from catalog.schema import (
     Table,
     Tablespace,
     View,
+    VirtualTable,
 )
 from catalog.system import numbering
 from catalog.system import relations as internal
@@ -49,6 +50,8 @@ from catalog.system.relations import read_fields, read_rows, system_relations
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES
 from catalog.text_search.parser import DEFAULT_PARSER
 from catalog.types.base import Array
+from catalog.types.rows import TypeRow
+from catalog.types.user import FIRST_ADDED_OID
 
 Parts = tuple[str, str | None, str | None, str]  # what pg_identify_object gives: type, schema, name, identity
 Row = tuple[int, int, int, Parts, tuple[str, ...], tuple[str, ...]]  # address, parts, names, arguments
@@ -86,20 +89,34 @@ def _schema(catalog: Catalog, oid: int) -> str:
 
 def type_identity(catalog: Catalog, oid: int) -> str:
     """format_type, with the schema of whatever SQL has no word for; '-' for no type."""
+    if oid < FIRST_ADDED_OID:
+        return _built_in_type(oid)
     relation = numbering.relation_of_type(catalog, oid)
     if relation is not None:
         item = cast(Any, catalog.objects[relation])
         array = "[]" if oid >= numbering.ARRAY_TYPES else ""
         return _plain(_schema(catalog, item.schema), item.name) + array
     entry = catalog.user_types.get(oid)
-    row = types.type_row(oid) if entry is None else entry.row
+    if entry is None:
+        row = types.type_row(oid)
+        return "???" if row is None else _shown(row)
+    if entry.row.element and entry.row.length == -1:
+        return type_identity(catalog, entry.row.element) + "[]"
+    return _plain(entry.schema, entry.row.name)
+
+
+@cache
+def _built_in_type(oid: int) -> str:
+    row = types.type_row(oid)
     if row is None:
         return "-" if oid == 0 else "???"
+    return _shown(row)
+
+
+def _shown(row: TypeRow) -> str:
     if row.element and row.length == -1 and row.name not in ("int2vector", "oidvector"):
-        return type_identity(catalog, row.element) + "[]"
-    if entry is None:
-        return types.format_type(oid) if row.name in _SPOKEN else _plain("pg_catalog", row.name)
-    return _plain(entry.schema, row.name)
+        return _built_in_type(row.element) + "[]"
+    return types.format_type(row.oid) if row.name in _SPOKEN else _plain("pg_catalog", row.name)
 
 
 # ---- rows of what users make ----------------------------------------------------------------------------------------
@@ -344,42 +361,113 @@ def _from_file(catalog: Catalog, name: str, rows: Iterable[_Line], schema: str) 
     return (_FROM_FILES[name](catalog, row, schema) for row in rows)
 
 
-def _fixed() -> Iterator[Row]:
-    catalog, here = Catalog(), "pg_catalog"
-    for relation in system_relations().values():
-        schema = "information_schema" if relation.schema != 11 else here
-        word = "view" if isinstance(relation, View) or relation.kind == "v" else "table"
-        yield _in_schema(numbering.PG_CLASS, relation.oid, word, schema, relation.name)
-        columns = ((column.number, column.name) for column in relation.columns)
-        yield from _columns(relation.oid, word, schema, relation.name, columns)
-        if word == "view":
-            yield _on(numbering.PG_REWRITE, numbering.rule(relation.oid), "rule", schema, relation.name, "_RETURN")
-    for row in types.pg_type_rows:
-        yield _type(catalog, row.oid, here, row.name)
-    for line in read_fields("pg_proc"):
-        yield _code(catalog, int(line[0] or 0), line[3] or "f", here, line[1] or "", _oids(line[11]))
-    for name in _FROM_FILES:
-        yield from _from_file(catalog, name, read_rows(name), here)
-    for file, kind, word, key in (
-        ("pg_am", 2601, "access method", "amname"),
-        ("pg_language", 2612, "language", "lanname"),
-    ):
-        yield from (_shared(kind, int(row["oid"] or 0), word, row[key] or "") for row in read_rows(file))
-    for found, kind, word in ((CONFIGURATIONS, 3602, "configuration"), (DICTIONARIES, 3600, "dictionary")):
-        yield from (_in_schema(kind, oid, f"text search {word}", here, name) for oid, name in found.items())
-    yield _in_schema(3601, DEFAULT_PARSER, "text search parser", here, "default")
-    for row_ in read_rows("pg_ts_template"):
-        yield _in_schema(3764, int(row_["oid"] or 0), "text search template", here, row_["tmplname"] or "")
-    for row_ in read_rows("pg_collation"):
-        yield _in_schema(numbering.PG_COLLATION, int(row_["oid"] or 0), "collation", here, row_["collname"] or "")
+_NOBODYS, _HERE = Catalog(), "pg_catalog"
+_Source = Mapping[int, Any]  # by OID: what the rows of a built-in object are made of
 
 
-@content(internal.IDENTITIES, "fixed")
+def _relations() -> _Source:
+    return {relation.oid: relation for relation in system_relations().values()}
+
+
+def _relation_rows(relation: VirtualTable | View) -> Iterator[Row]:
+    schema = "information_schema" if relation.schema != 11 else _HERE
+    word = "view" if isinstance(relation, View) or relation.kind == "v" else "table"
+    yield _in_schema(numbering.PG_CLASS, relation.oid, word, schema, relation.name)
+    yield from _columns(relation.oid, word, schema, relation.name, ((c.number, c.name) for c in relation.columns))
+
+
+def _rules() -> _Source:
+    return {
+        numbering.rule(relation.oid): relation
+        for relation in system_relations().values()
+        if isinstance(relation, View) or relation.kind == "v"
+    }
+
+
+def _rule_rows(relation: VirtualTable | View) -> Iterator[Row]:
+    schema = "information_schema" if relation.schema != 11 else _HERE
+    yield _on(numbering.PG_REWRITE, numbering.rule(relation.oid), "rule", schema, relation.name, "_RETURN")
+
+
+def _function_rows(line: list[str | None]) -> Iterator[Row]:
+    yield _code(_NOBODYS, int(line[0] or 0), line[3] or "f", _HERE, line[1] or "", _oids(line[11]))
+
+
+def _of_file(name: str) -> tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]:
+    return (
+        lambda: {int(row["oid"] or 0): row for row in read_rows(name)},
+        lambda row: iter((_FROM_FILES[name](_NOBODYS, row, _HERE),)),
+    )
+
+
+def _of_names(
+    names: Callable[[], Mapping[int, str]], kind: int, word: str, shared: bool = False
+) -> tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]:
+    def rows(pair: tuple[int, str]) -> Iterator[Row]:
+        oid, name = pair
+        yield _shared(kind, oid, word, name) if shared else _in_schema(kind, oid, word, _HERE, name)
+
+    return lambda: {oid: (oid, name) for oid, name in names().items()}, rows
+
+
+def _named(file: str, key: str) -> Callable[[], Mapping[int, str]]:
+    return lambda: {int(row["oid"] or 0): row[key] or "" for row in read_rows(file)}
+
+
+_BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]] = {
+    numbering.PG_CLASS: (_relations, _relation_rows),
+    numbering.PG_REWRITE: (_rules, _rule_rows),
+    numbering.PG_TYPE: (
+        lambda: {row.oid: row for row in types.pg_type_rows},
+        lambda row: iter((_type(_NOBODYS, row.oid, _HERE, row.name),)),
+    ),
+    numbering.PG_PROC: (lambda: {int(line[0] or 0): line for line in read_fields("pg_proc")}, _function_rows),
+    numbering.PG_OPERATOR: _of_file("pg_operator"),
+    numbering.PG_CAST: _of_file("pg_cast"),
+    numbering.PG_OPCLASS: _of_file("pg_opclass"),
+    numbering.PG_OPFAMILY: _of_file("pg_opfamily"),
+    2602: _of_file("pg_amop"),
+    2603: _of_file("pg_amproc"),
+    2601: _of_names(_named("pg_am", "amname"), 2601, "access method", shared=True),
+    2612: _of_names(_named("pg_language", "lanname"), 2612, "language", shared=True),
+    3602: _of_names(lambda: CONFIGURATIONS, 3602, "text search configuration"),
+    3600: _of_names(lambda: DICTIONARIES, 3600, "text search dictionary"),
+    3601: _of_names(lambda: {DEFAULT_PARSER: "default"}, 3601, "text search parser"),
+    3764: _of_names(_named("pg_ts_template", "tmplname"), 3764, "text search template"),
+    numbering.PG_COLLATION: _of_names(_named("pg_collation", "collname"), numbering.PG_COLLATION, "collation"),
+}
+"""By catalog: what its built-in objects are, and the rows of one of them."""
+
+
+@cache
+def _sources(kind: int) -> _Source:
+    return _BUILT_IN[kind][0]()
+
+
+def _built_in_object(kind: int, oid: int) -> list[Row]:
+    """The rows of one built-in object: all of them together take a tenth of a second."""
+    source = _sources(kind).get(oid) if kind in _BUILT_IN else None
+    return [] if source is None else list(_BUILT_IN[kind][1](source))
+
+
+def _look_up(column: str, value: object) -> list[tuple[Any, ...]]:
+    """Nothing: whoever looks up an object knows its catalog, and asks `_built_in_object` first."""
+    assert column == "oid"
+    return []
+
+
+@content(internal.IDENTITIES, "fixed", find=_look_up)
 def _built_in(_: list[Item], __: Surroundings) -> Columns:
-    return _as_columns(list(_fixed()))
+    return _as_columns(
+        [row for kind in _BUILT_IN for source in _sources(kind).values() for row in _BUILT_IN[kind][1](source)]
+    )
 
 
 # ---- the functions --------------------------------------------------------------------------------------------------
+
+
+def _flat(row: Row) -> tuple[Any, ...]:
+    return (*row[:3], *row[3], Array.of(row[4]), Array.of(row[5]))
 
 
 def _found(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...]:
@@ -390,7 +478,7 @@ def _found(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ..
         raise SqlError("XX000", f"invalid non-zero objectSubId for object class {kind}")
     if kind == _LARGE_OBJECTS and list(find(call, system_table("pg_largeobject_metadata"), "oid", oid)):
         return kind, oid, 0, "large object", None, None, str(oid), Array.of((str(oid),)), Array.of(())
-    rows = list(find(call, internal.IDENTITIES, "oid", oid))
+    rows = [_flat(row) for row in _built_in_object(kind, oid)] or list(find(call, internal.IDENTITIES, "oid", oid))
     for row in rows:
         if row[0] == kind and row[2] == number:
             return row

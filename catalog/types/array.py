@@ -14,6 +14,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, SqlType, Storage, StoredArray
+from catalog.types.incomparable import Incomparable, has_equality, has_order, no_comparison
 from catalog.types.texts import WHITESPACE
 
 MAX_DIMENSIONS = 6
@@ -334,8 +335,16 @@ class ArrayType(SqlType):
 
     def sort_key(self) -> Callable[[Any], object]:
         """Elements first (NULL is the greatest), then their number, then dimensions and lower bounds, as array_cmp."""
-        element_key = self.element.sort_key()
+        return self._key(self.element.sort_key()) if has_order(self.element) else self.equality_key()
 
+    def equality_key(self) -> Callable[[Any], object]:
+        """Arrays of other dimensions are not equal, whatever they hold (array_eq)."""
+        if not has_equality(self.element):
+            message = no_comparison(self.element, equality=True).message
+            return lambda value: (value.dimensions, value.lower_bounds, Incomparable(message))
+        return self._key(self.element.equality_key())
+
+    def _key(self, element_key: Callable[[Any], object] | None) -> Callable[[Any], object]:
         def key(value: Any) -> object:
             if element_key is None:
                 items: Any = tuple([(1,) if item is None else (0, item) for item in value.elements])

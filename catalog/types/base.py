@@ -218,6 +218,10 @@ class SqlType:
         """
         return None
 
+    def equality_key(self) -> Callable[[Any], object] | None:
+        """As `sort_key`, for whoever asks whether values are equal and no more."""
+        return self.sort_key()
+
     def key_encoder(self) -> Callable[[object], bytes] | None:
         """Makes the encoder of the order-preserving, self-delimiting bytes used in storage keys.
 

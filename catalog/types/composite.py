@@ -12,6 +12,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage, TypeRef
+from catalog.types.incomparable import has_equality, has_order, row_key
 from catalog.types.pseudo import record_binary_encoder, record_text_encoder
 from catalog.types.texts import WHITESPACE, read_part
 
@@ -175,17 +176,10 @@ class CompositeType(SqlType):
 
     def sort_key(self) -> Callable[[Any], object]:
         """Field by field, a NULL behind everything else and equal to another."""
-        keys = [known.sort_key() for known in self.types]
+        return row_key(self.types, equality=not has_order(self) and has_equality(self))
 
-        def key(value: Any) -> object:
-            return tuple(
-                [
-                    (1,) if item is None else (0, item if make is None else make(item))
-                    for make, item in zip(keys, value, strict=True)
-                ]
-            )
-
-        return key
+    def equality_key(self) -> Callable[[Any], object]:
+        return row_key(self.types, equality=True)
 
     def key_encoder(self) -> Callable[[Any], bytes] | None:
         encoders = [known.key_encoder() for known in self.types]

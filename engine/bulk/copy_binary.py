@@ -12,9 +12,11 @@ where a line's does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from catalog.binary_texts import Turn, binary_turn
+from catalog.encodings import Encoding
 from catalog.errors import SqlError
 from catalog.schema import Column, Table
 from catalog.types import lookup
@@ -32,6 +34,7 @@ _TYPICAL_FIELD = 8  # bytes with its length, for a guess at the number of rows
 
 _I16 = struct.Struct(">h").unpack_from
 _I32 = struct.Struct(">i").unpack_from
+_PACK_I32 = struct.Struct(">i").pack
 
 
 def _bad(message: str) -> NoReturn:
@@ -102,11 +105,11 @@ class TupleReader:
 class BinaryParser:
     """Parses one COPY's pieces, in their order."""
 
-    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
+    def __init__(self, table: Table, columns: Sequence[Column], encoding: Encoding) -> None:
         self.table = table
         self.reader = TupleReader(len(columns))
         self._columns = columns
-        self._decoders = [lookup(column.type.oid).binary_decoder(column.type.typmod) for column in columns]
+        self._decoders = [_decoder(column, encoding) for column in columns]
 
     def parse(self, data: bytes) -> Piece:
         """The rows of a piece of whole tuples; the last piece may have the trailer, or be cut short."""
@@ -167,6 +170,15 @@ class BinaryParser:
         return values, position
 
 
+def _decoder(column: Column, encoding: Encoding) -> Callable[[bytes], Any]:
+    """What reads the binary form of a column's values, whose texts are in the client's encoding."""
+    decode = lookup(column.type.oid).binary_decoder(column.type.typmod)
+    if encoding.is_utf8:
+        return decode
+    turn = binary_turn(column.type.oid, lambda value: encoding.decode(value).encode())
+    return decode if turn is None else lambda value: decode(turn(value))
+
+
 def _field(data: bytes, position: int) -> tuple[bytes | None, int]:
     """A field's bytes, and where the next one begins. Raises 22P04."""
     if position + 4 > len(data):
@@ -209,3 +221,34 @@ def data_rows_to_tuples(data: bytes) -> bytes:
         made[place] = 0x64
         place += 1 + _I32(data, place + 1)[0]
     return bytes(made)
+
+
+def turns_of(oids: Sequence[int], encoding: Encoding) -> list[Turn | None]:
+    """What makes columns of these types ones of a client's encoding; [] where no column has to be turned."""
+    if encoding.is_utf8:
+        return []
+    turns = [binary_turn(oid, lambda value: encoding.encode(value.decode())) for oid in oids]
+    return turns if any(turn is not None for turn in turns) else []
+
+
+def turned_tuples(data: bytes, turns: Sequence[Turn | None]) -> bytes:
+    """CopyData messages of one tuple each with their texts in another encoding. Raises 22P05 for a character that the
+    encoding does not have."""
+    made: list[bytes] = []
+    place = 0
+    while place < len(data):
+        parts = [data[place + 5 : place + 7]]
+        place += 7
+        for turn in turns:
+            (length,) = _I32(data, place)
+            place += 4
+            if length < 0:
+                parts.append(b"\xff\xff\xff\xff")
+                continue
+            value = data[place : place + length]
+            place += length
+            if turn is not None:
+                value = turn(value)
+            parts += (_PACK_I32(len(value)), value)
+        made.append(copy_data(b"".join(parts)))
+    return b"".join(made)

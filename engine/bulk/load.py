@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec
 
+from catalog.encodings import ENCODINGS
 from catalog.errors import SqlError
 from catalog.memory import Holding, within
 from catalog.schema import Column, Table
@@ -167,7 +168,8 @@ class Load:
         self._piece_bytes = _piece_bytes(plan.columns)
         self.parser: CopyParser | BinaryParser | ArrowParser
         if plan.options.binary:
-            self.parser = BinaryParser(table, plan.columns)
+            encoding = ENCODINGS[session.settings.get("client_encoding")]
+            self.parser = BinaryParser(table, plan.columns, encoding)
         elif plan.options.arrow:
             self.parser = ArrowParser(table, plan.columns, session.key.format)
         else:

@@ -209,7 +209,7 @@ class Alteration:
             self.context.add_job(RewriteTable(self.old, table, tuple(self.conversions.items())))
         else:
             for index in self.builder.indexes:
-                if index.is_tree and not index.primary:
+                if index.is_tree and index.ready and not index.primary:
                     self.context.add_job(BuildIndex(table, index))
         for constraint in self.validations:
             self.context.add_job(ValidateConstraint(table, constraint))

@@ -78,8 +78,12 @@ def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
         context.lock_relation(table.oid, "access exclusive")
         context.drop_storage(index.storage_id)
         fresh = replace(
-            index, storage_id=context.new_storage_id(index.tablespace), valid=True, collation_version=""
-        )  # fmt: skip
+            index,
+            storage_id=context.new_storage_id(index.tablespace),
+            ready=True,
+            valid=True,
+            collation_version="",
+        )
         context.change({index.oid: fresh})
         fresh = context.catalog.index(index.oid)
         if not context.table_is_empty(table):

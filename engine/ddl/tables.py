@@ -341,6 +341,8 @@ class TableBuilder:
             fail("42809", f'index "{found.name}" does not belong to table "{self.table.name}"', constraint)
         if any(item.index == found.oid for item in self.table.constraints):
             fail("55000", f'index "{found.name}" is already associated with a constraint', constraint)
+        if not (found.ready and found.valid):
+            fail("55000", f'index "{found.name}" is not valid', constraint)
         _check_like_constraint(found, constraint)
         numbers = tuple(item.number for item in found.columns)
         name = constraint.name or found.name

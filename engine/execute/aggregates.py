@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from catalog.functions.base import AggregateSteps
 from catalog.functions.registry import implementation
-from catalog.types import lookup
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import write_kept
@@ -106,7 +105,7 @@ class GroupWriter:
             parts = []
             for item in self.query.group_by:
                 source, value = self.expressions.bound(item)
-                key = lookup(item.type.oid).sort_key()
+                key = known_type(item, self.expressions.levels).sort_key()
                 if key is None:
                     parts.append(source)
                 else:

@@ -24,6 +24,7 @@ from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, small_values
 from engine.execute.expressions import compile_expression, constant_value
 from engine.sql import tree
+from engine.sql.analyze.conflicts import stands
 from engine.sql.analyze.walk import children, expressions_in, inner_nodes, substitute, transform
 from engine.sql.folding import Folding
 
@@ -64,6 +65,9 @@ def has_failing(analyzed: tree.Analyzed) -> bool:
             else:
                 if _fails(item) and holds(item, True):
                     return True
+        elif type(item) is tree.OnConflict:
+            if item.provided:
+                return True
         elif _fails(item) and holds(item, True):
             return True
     return False
@@ -85,6 +89,17 @@ def _in_turn(checks: Sequence[Check]) -> Check:
         with small_values(context):
             for check in checks:
                 check(context, parameters)
+
+    FIRST.add(run.__code__)
+    return run
+
+
+def _arbiters_found(provided: tuple[tuple[tree.Param, str, tree.Const], ...]) -> Check:
+    """Raises 42P10 where a parameter is not what makes a partial index the one that arbitrates."""
+
+    def run(context: ExecContext, parameters: Sequence[object]) -> None:
+        if not all(stands(parameters[param.number - 1], test, known) for param, test, known in provided):
+            raise SqlError("42P10", tree.NO_ARBITER)
 
     FIRST.add(run.__code__)
     return run
@@ -177,6 +192,8 @@ class _Finder:
     def change(self, node: tree.Insert | tree.Update | tree.Delete | tree.Merge) -> list[Check]:
         """Of an INSERT the rows of VALUES are left out, which are computed anyway."""
         found: list[Check] = []
+        if isinstance(node, tree.Insert) and node.on_conflict is not None and node.on_conflict.provided:
+            found.append(_arbiters_found(node.on_conflict.provided))
         for name in ("assignments", "where", "source", "on_conflict", "condition", "actions", "returning"):
             value = getattr(node, name, None)
             for item in value if isinstance(value, tuple) else () if value is None else (value,):

@@ -23,7 +23,8 @@ from typing import Any
 from catalog.errors import SqlError, not_supported
 from catalog.functions.array_shapes import array_slice, build_array, subscript
 from catalog.functions.array_slices import assign_slice
-from catalog.functions.base import Function, Implementation
+from catalog.functions.base import Function, Implementation, Operator
+from catalog.functions.comparison import compared
 from catalog.functions.registry import implementation
 from catalog.memory import at_most, size_of
 from catalog.patience import TooLong, fold, quick, watched
@@ -46,11 +47,17 @@ from engine.sql.folding import JSON_TYPES, Folding, is_total
 
 _RECORD_COMPARISONS = {
     "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
+    "array_eq": "==", "array_ne": "!=", "array_lt": "<", "array_le": "<=", "array_gt": ">", "array_ge": ">=",
 }  # fmt: skip
 _ROWS = (RECORD, 2287)
 _FOLDED = 1 << 20  # bytes that a constant may take
 _MANY_ELEMENTS = 32
 _TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
+
+
+def _of_rows(types: Sequence[TypeRef]) -> bool:
+    """Whether values of these types are rows of no declared type, or arrays of them: all of one kind."""
+    return types[0].oid in _ROWS and all(type_.oid == types[0].oid for type_ in types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,9 +300,12 @@ class ExpressionCompiler:
         if evaluated:
             guards.insert(0, f"({', '.join(evaluated)},)")
         types = [argument.type for argument in expression.arguments]
-        if expression.function.source in _RECORD_COMPARISONS and all(type_.oid == RECORD for type_ in types):
+        if expression.function.source in _RECORD_COMPARISONS and _of_rows(types):
             symbol = _RECORD_COMPARISONS[expression.function.source]
             return guards, self._compared_records(symbol, expression.arguments, arguments), True
+        if expression.function.source == "record_send" and types[0].oid == RECORD:
+            encode = self.code.constant(known_type(expression.arguments[0], self.levels).binary_encoder(), "send")
+            return guards, f"{encode}({arguments[0]})", True
         call = self._call_source(expression.function, arguments, types, expression.type)
         return guards, call, is_total(expression)
 
@@ -325,7 +335,8 @@ class ExpressionCompiler:
     def _compared_records(self, symbol: str, sides: Sequence[tree.Expr], arguments: Sequence[str]) -> str:
         """Source of the comparison of two rows of no declared type that are not NULL; both sides tell their fields."""
         known = known_type(tree.CoalesceExpr(tuple(sides), sides[0].type), self.levels)  # one type for both
-        key = self.code.constant(known.sort_key(), "record_key")
+        only_equal = symbol in ("==", "!=")
+        key = self.code.constant(known.equality_key() if only_equal else known.sort_key(), "record_key")
         left, right = arguments
         return f"({key}({left}) {symbol} {key}({right}))"
 
@@ -563,7 +574,7 @@ class ExpressionCompiler:
         left_source, left = self.bound(expression.left)
         right_source, right = self.bound(expression.right)
         types = expression.left.type, expression.right.type
-        if all(type_.oid == RECORD for type_ in types):
+        if _of_rows(types):
             sides = expression.left, expression.right
             equal = self._compared_records("==", sides, (left.source, right.source))
         else:
@@ -580,9 +591,12 @@ class ExpressionCompiler:
     def _null_if(self, expression: tree.NullIfExpr) -> Value:
         left_source, left = self.bound(expression.left)
         right_source, right = self.bound(expression.right)
-        equal = self._compare(
-            expression.function, left.source, right.source, (expression.left.type, expression.right.type)
-        )
+        types = (expression.left.type, expression.right.type)
+        if expression.function.source in _RECORD_COMPARISONS and _of_rows(types):
+            sides = (expression.left, expression.right)
+            equal = self._compared_records("==", sides, (left.source, right.source))
+        else:
+            equal = self._compare(expression.function, left.source, right.source, types)
         evaluate = f"({left_source}, {right_source})"
         nulls = "".join(f"{side.source} is None or " for side in (left, right) if side.nullable)
         different = f"{nulls}not {equal}"
@@ -607,7 +621,7 @@ class ExpressionCompiler:
 
     def _min_max(self, expression: tree.MinMaxExpr) -> Value:
         function = operations.greatest if expression.operator == "greatest" else operations.least
-        key = self.code.constant(lookup(expression.type.oid).sort_key(), "key")
+        key = self.code.constant(known_type(expression, self.levels).sort_key(), "key")
         values = [self.value(argument) for argument in expression.arguments]
         sources = "".join(f"{value.source}, " for value in values)
         return Value(
@@ -677,7 +691,7 @@ class ExpressionCompiler:
             return comparison(expression.function, expression.left.type, element)
         array = tree.ArrayExpr((expression.left,), expression.right.type, expression.left.type)
         known_type(tree.CoalesceExpr((array, expression.right), array.type), self.levels)  # rows of one type
-        key = known_type(expression.left, self.levels).sort_key()
+        key = known_type(expression.left, self.levels).equality_key()
         assert key is not None
         return lambda left, right: key(left) == key(right)
 
@@ -713,7 +727,7 @@ class ExpressionCompiler:
 
     def _row_compare(self, expression: tree.RowCompare) -> Value:
         comparisons = tuple(
-            (equality_of(operator), comparison(function, left.type, right.type))
+            self._field_comparison(operator, function, left, right)
             for operator, function, left, right in zip(
                 expression.operators, expression.functions, expression.left, expression.right, strict=True
             )
@@ -724,6 +738,17 @@ class ExpressionCompiler:
             f"{self.code.constant(operations.compare_rows, 'compare_rows')}({expression.kind!r},"
             f" {self.code.constant(comparisons, 'comparisons')}, ({lefts}), ({rights}))"
         )
+
+    def _field_comparison(
+        self, operator: Operator, function: Function, left: tree.Expr, right: tree.Expr
+    ) -> tuple[Callable[[Any, Any], object], Callable[[Any, Any], object]]:
+        """Whether two fields are equal, and how they compare."""
+        types = (left.type, right.type)
+        if not (_of_rows(types) and function.source in _RECORD_COMPARISONS):
+            return equality_of(operator, *types), comparison(function, *types)
+        key: Any = known_type(tree.CoalesceExpr((left, right), left.type), self.levels).sort_key()
+        compare = compared(function.source.rpartition("_")[2])
+        return lambda one, other: key(one) == key(other), lambda one, other: compare(key(one), key(other))
 
     def _field(self, expression: tree.FieldSelect) -> Value:
         source, atom = self.bound(expression.argument)

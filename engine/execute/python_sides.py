@@ -11,6 +11,7 @@ from catalog.types import lookup
 from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, SqlType, TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.incomparable import order_key
 from catalog.types.naming import holds_names
 from catalog.types.oids import NAMED_TYPES, TEXT_ARRAY
 from catalog.types.pseudo import quote_field
@@ -43,12 +44,16 @@ def comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[o
     return python
 
 
-def equality_of(operator: Operator) -> Callable[[object, object], object]:
-    """Whether two values are equal to the type's btree order, for an ordering operator's pair of types."""
-    left, right = lookup(operator.left).sort_key(), lookup(operator.right).sort_key()
+def equality_of(operator: Operator, one: TypeRef, other: TypeRef) -> Callable[[object, object], object]:
+    """Whether two values are equal to the type's btree order, for an ordering operator's pair of types; what they are
+    of decides where the operator takes several types."""
+    declared = (operator.left, operator.right)
+    if declared[0] == declared[1] and lookup(declared[0]).category == "P":
+        declared = (one.oid, other.oid)
+    left, right = order_key(lookup(declared[0])), order_key(lookup(declared[1]))
     if left is None and right is None:
         return lambda a, b: a == b
-    if operator.left != operator.right:
+    if declared[0] != declared[1]:
         raise NotOnRowPath("row comparison of different types")
     key = left
     assert key is not None

@@ -6,12 +6,13 @@ are looked for where it was made, through sub-queries, VALUES, WITH queries and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from catalog.types import lookup
 from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
+from catalog.types.incomparable import row_key
 from catalog.types.naming import holds_names
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from catalog.types.pseudo import Record, record_binary_encoder, record_text_encoder
@@ -44,17 +45,10 @@ class AnonymousRow(Record):
 
     def sort_key(self) -> Callable[[Any], object]:
         """Field by field, NULLs equal to each other and after all else (record_cmp)."""
-        keys = [known.sort_key() for known in self.fields]
+        return row_key(self.fields)
 
-        def key(row: Sequence[object]) -> object:
-            return tuple(
-                [
-                    (True, 0) if value is None else (False, value if known is None else known(value))
-                    for known, value in zip(keys, row, strict=True)
-                ]
-            )
-
-        return key
+    def equality_key(self) -> Callable[[Any], object]:
+        return row_key(self.fields, equality=True)
 
 
 def known_type(expression: tree.Expr, levels: Levels) -> SqlType:
@@ -125,6 +119,9 @@ def _types(expression: tree.Expr, levels: Levels) -> list[SqlType | None]:
             return [known for item in arguments for known in _types(item, levels)]
         case tree.RelabelType(argument=argument):
             return _types(argument, levels)
+        case tree.Aggref(function=function, arguments=(argument,)) if function.name == "array_agg":
+            known = known_type(argument, levels)
+            return [known if argument.type.oid == RECORD_ARRAY else _array(known)]
         case tree.SubLink(kind="expr", query=query):
             return _types(query.output[0].expression, (*levels, query))
         case tree.SubLink(kind="array", query=query):

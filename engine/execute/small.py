@@ -96,7 +96,8 @@ class SmallQuery:
             self._having = after.true(query.having)
         outputs = [target.expression for target in query.targets if not target.junk]
         kinds = [item.type.oid for item in outputs]
-        if RECORD in kinds or RECORD_ARRAY in kinds:
+        sorted_by = [clause.expression.type.oid for clause in query.order_by]
+        if any(oid in (RECORD, RECORD_ARRAY) for oid in (*kinds, *sorted_by)):
             raise NotOnRowPath("a row as a value")
         parts = [after.part(item) for item in outputs]
         self._width = len(parts)
@@ -205,6 +206,8 @@ class _Groups(Closures):
         self._sort_keys: list[Any] = []
         if query.group_by:
             self._key = row_of([rows.part(item) for item in query.group_by])
+            if any(item.type.oid in (RECORD, RECORD_ARRAY) for item in query.group_by):
+                raise NotOnRowPath("groups of rows")
             keys = [lookup(item.type.oid).sort_key() for item in query.group_by]
             self._sort_keys = keys if any(keys) else []
 

@@ -142,7 +142,7 @@ class TableWriter:
         self.indexes = [
             IndexWriter(catalog, table, catalog.index(oid), settings)
             for oid in sorted(table.indexes)
-            if catalog.index(oid).is_tree and not catalog.index(oid).primary
+            if catalog.index(oid).is_tree and catalog.index(oid).ready and not catalog.index(oid).primary
         ]
         self.exclusions = exclusions_of(self)
         self.required = [

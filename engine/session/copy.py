@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
+from catalog.binary_texts import Turn
 from catalog.encodings import ENCODINGS
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Index, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
-from engine.bulk.copy_binary import Framing, data_rows_to_tuples
+from engine.bulk.copy_binary import Framing, data_rows_to_tuples, turned_tuples, turns_of
 from engine.bulk.copy_options import CopyOptions, read_options
 from engine.bulk.copy_output import data_rows_to_lines, header_line
 from engine.bulk.load import Load, LoadPlan
@@ -70,10 +71,10 @@ def _refuse_encoding(session: Session, options: CopyOptions) -> None:
     """Data come as the client speaks (wire/encoded.py)."""
     client = ENCODINGS[session.settings.get("client_encoding")]
     given = options.encoding
-    if given is not None and given != client and not (given.is_utf8 and client.is_utf8):
+    if given is None or options.is_binary:  # texts within values in binary are the client's, whatever ENCODING says
+        return
+    if given != client and not (given.is_utf8 and client.is_utf8):
         not_supported(f"COPY with encoding {given.name} while client_encoding is {client.name}")
-    if options.is_binary and not client.is_utf8:
-        not_supported(f"COPY in binary with client_encoding {client.name}")
 
 
 def _is_staged(statement: ast.CopyStmt) -> bool:
@@ -223,9 +224,12 @@ async def _copy_to(
         if options.header:
             await sink.rows(header_line(names, options))
         framing = Framing() if options.binary else None
+        encoding = ENCODINGS[session.settings.get("client_encoding")]
+        turns = turns_of([field.type.oid for field in fields], encoding) if options.binary else []
         count = 0
         async for data, rows in lines:
-            await sink.rows(data if framing is None else framing.rows(bytes(data)))
+            sent = await _turned(bytes(data), turns) if turns else data
+            await sink.rows(sent if framing is None else framing.rows(bytes(sent)))
             count += rows
             progress.rows = count
             progress.bytes += len(data) - FRAME * rows
@@ -321,6 +325,11 @@ async def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> byte
     if len(data) < LONG_ROWS:
         return data_rows_to_lines(data, prepared, options)
     return await aside(data_rows_to_lines, data, prepared, options)
+
+
+async def _turned(data: bytes, turns: Sequence[Turn | None]) -> bytes:
+    """Tuples with their texts in the client's encoding; long ones in a thread."""
+    return turned_tuples(data, turns) if len(data) < LONG_ROWS else await aside(turned_tuples, data, turns)
 
 
 def _written(options: CopyOptions) -> tuple[tuple[str, str], ...]:

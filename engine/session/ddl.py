@@ -7,6 +7,7 @@ session's transaction. So a failed job rolls everything back, and nobody sees a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ from catalog.schema import Sequence as SequenceObject
 from engine import ddl
 from engine.ddl import branches, default_privileges
 from engine.ddl.branches import Then
-from engine.ddl.context import Job, RewriteTable, settled
+from engine.ddl.context import BuildIndex, Job, RewriteTable, settled
 from engine.ddl.objects import check_new_database, parent_of
 from engine.ddl.ownership import owns
 from engine.execute.context import ExecContext, Field
@@ -355,9 +356,28 @@ async def _change_with_jobs(session: Session, statement: ast.Node, then: Then | 
     if context.jobs:
         from engine.bulk import backfill
 
-        for job in settled(context.jobs, context.catalog):
-            await backfill.run(session, job)
+        try:
+            for job in settled(context.jobs, context.catalog):
+                await backfill.run(session, job)
+        except SqlError:
+            if isinstance(statement, ast.IndexStmt) and statement.concurrently:
+                with contextlib.suppress(SqlError):
+                    await _leave_invalid(session, statement)
+            raise
     return tag, context
+
+
+async def _leave_invalid(session: Session, statement: ast.IndexStmt) -> None:
+    """CREATE INDEX CONCURRENTLY has failed over the rows: the index stays, without entries, until it is dropped, or
+    built by REINDEX. Nothing reads it or writes to it, and it says of no key that it is there once."""
+    session.roll_back()
+    session.begin_implicit()
+    _, context = await _change(session, statement)
+    for job in context.jobs:
+        if isinstance(job, BuildIndex):
+            index = context.catalog.index(job.index.oid)
+            context.change({index.oid: dataclasses.replace(index, ready=False, valid=False)})
+    await session.durable(session.finish())
 
 
 async def _create_from(session: Session, statement: ast.CreateDatabaseStmt) -> tuple[str, SessionDdl]:

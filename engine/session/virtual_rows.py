@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -84,12 +85,13 @@ class VirtualRows:
 
     def equal(self, number: int) -> Callable[[object], Iterable[Row]]:
         """A function from a value, which may be NULL, to the rows that have it in this column. Raises RowPathFull."""
-        find = owners(self._relation.oid, self._relation.columns[number - 1].name)
-        if find is None or self._count() <= SMALL_ITEMS:
+        column = self._relation.columns[number - 1].name
+        find = owners(self._relation.oid, column)
+        if find is None or (self._count() <= SMALL_ITEMS and all(part.find is None for part in self._parts)):
             get = self.whole().index(number).get
             return lambda value: get(value, ())
         catalog = self._surroundings.catalog
-        fixed = [self._fixed(part).index(number) for part in self._parts if part.scope == "fixed"]
+        fixed = [self._fixed_look_up(part, number) for part in self._parts if part.scope == "fixed"]
         others = [(part.items, self._kept_items(part), part) for part in self._parts if part.scope != "fixed"]
 
         def look_up(value: object) -> Iterable[Row]:
@@ -98,7 +100,7 @@ class VirtualRows:
             oids = find(catalog, value)
             if oids is None:
                 return self.whole().index(number).get(value, ())
-            found = [row for index in fixed for row in index.get(value, ())]
+            found = [row for look_up in fixed for row in look_up(value)]
             for oid in dict.fromkeys(oids):
                 for items, kept, part in others:
                     if isinstance(items, Items) and (item := items.of(catalog, oid)) is not None:
@@ -106,6 +108,12 @@ class VirtualRows:
             return found
 
         return look_up
+
+    def _fixed_look_up(self, part: Part, number: int) -> Callable[[object], Iterable[Row]]:
+        if part.find is not None:
+            return partial(part.find, self._relation.columns[number - 1].name)
+        index = self._fixed(part).index(number)
+        return lambda value: index.get(value, ())
 
     # ---- how they are made ------------------------------------------------------------------------------------------
 

@@ -650,15 +650,20 @@ class Assignment:
     expression: Expr
 
 
+NO_ARBITER = "there is no unique or exclusion constraint matching the ON CONFLICT specification"
+
+
 @dataclass(frozen=True, slots=True)
 class OnConflict:
     """index_oids: the unique indexes that arbitrate; () with action nothing means any. Expressions over the target
-    table (range entry 0) and EXCLUDED (range entry 1)."""
+    table (range entry 0) and EXCLUDED (range entry 1). `provided`: parameters, and how they have to compare with
+    constants for a partial index to arbitrate; whoever runs the statement asks (42P10)."""
 
     action: str  # nothing | update
     index_oids: tuple[int, ...]
     assignments: tuple[Assignment, ...] = ()
     where: Expr | None = None
+    provided: tuple[tuple[Param, str, Const], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

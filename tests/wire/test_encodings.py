@@ -144,3 +144,48 @@ def _same_as(postgres: psycopg.Connection, name: str, codes: list[bytes]) -> int
             assert found == expected, code
             assert len(found) > 1 or ENCODINGS[name].decode(ENCODINGS[name].encode(found)) == found
     return missing
+
+
+def _binary(connection: psycopg.Connection, sql: str) -> bytes:
+    with connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+        return b"".join(map(bytes, copy))
+
+
+@pytest.mark.parametrize("rows", [3, 8_000])
+def test_copy_in_binary(latin: psycopg.Connection, rows: int) -> None:
+    latin.execute("drop table if exists several")
+    latin.execute("create table several (id int, t text, v varchar(9), c char(3), n name, j jsonb, x json, b bytea)")
+    latin.execute(
+        "insert into several select g, case when mod(g, 3) > 0 then 'Größe ' || g end, 'ü', 'ñ', 'é', '{\"ä\": 1}',"
+        " '\"ß\"', '\\xe9' from generate_series(1, %s) g",
+        (rows,),
+    )
+    data = _binary(latin, "copy (select * from several order by id) to stdout (format binary, encoding 'utf8')")
+    assert "Größe 1".encode("latin1") in data
+    assert "Größe 1".encode() not in data
+    latin.execute("create temp table again (like several)")
+    with latin.cursor() as cursor, cursor.copy("copy again from stdin (format binary)") as copy:
+        for start in range(0, len(data), 9973):
+            copy.write(data[start : start + 9973])
+    query = "select id, t, v, c, n, j::text, x::text, b from {} order by id"
+    found, wanted = (latin.execute(query.format(name).encode()).fetchall() for name in ("again", "several"))
+    assert found == wanted
+    assert latin.execute("select count(*), max(t) from again where t like 'Größe%'").fetchone() == (
+        rows - rows // 3,
+        max(f"Größe {g}" for g in range(1, rows + 1) if g % 3),
+    )
+
+
+def test_copy_in_binary_of_what_the_client_does_not_have(latin: psycopg.Connection) -> None:
+    latin.execute("insert into encoded values (1, chr(9731))")
+    message = 'character with byte sequence 0xe2 0x98 0x83 in encoding "UTF8" has no equivalent in encoding "LATIN1"'
+    with pytest.raises(psycopg.errors.UntranslatableCharacter, match=message):
+        _binary(latin, "copy (select id, t from encoded) to stdout (format binary)")
+    head = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+    latin.execute("set client_encoding = sjis")
+    with (
+        pytest.raises(psycopg.errors.CharacterNotInRepertoire),
+        latin.cursor() as cursor,
+        cursor.copy("copy encoded (t) from stdin (format binary)") as copy,
+    ):
+        copy.write(head + b"\0\1\0\0\0\1\x95\xff\xff")

@@ -10,6 +10,7 @@ by key               general numeric, jsonb, timetz, citext, hstore, tsvector, i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from catalog import types
@@ -27,6 +28,7 @@ _BY_KEY = frozenset(
     {oids.JSONB, oids.TIMETZ, oids.CITEXT, oids.HSTORE, oids.TSVECTOR, oids.INET, oids.CIDR, *RANGE_OIDS}
 )
 _INCOMPARABLE = frozenset({oids.JSON, oids.JSONPATH, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
+_NAME = re.compile(r"[\w.]+")
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # fmt: off
 _PREFIXES = (
@@ -51,6 +53,8 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
         return f"rtrim({piece.sql}, ' ')"
     if oid == oids.NUMERIC and piece.form == GENERAL:
         return _by_key(generation, piece, oid)
+    if is_composite(oid) and types.lookup(oid).key_encoder() is None:
+        not_supported(f"comparison of type {types.format_type(oid)} on this query")
     if oid in _BY_KEY or oid >= FIRST_COLLATED or is_composite(oid) or is_whole(oid):
         return _by_key(generation, piece, oid)
     if oid in _INCOMPARABLE:
@@ -58,7 +62,22 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
     element = types.element_of(oid)
     if element:
         comparable_element(element, piece.form[:-2])
-    return piece.sql
+    return piece.sql if is_native(piece, oid) else _comparable_record(generation, piece)
+
+
+def _comparable_record(generation: Generation, piece: Piece) -> str:
+    """A record of what its fields are compared by. A field of a type without an order is refused: it is an error as
+    soon as all fields in front of it are equal in two rows, and rows are compared whole here."""
+    for type_, _ in piece.fields:
+        if type_.oid in _INCOMPARABLE:
+            not_supported(f"comparison of rows with a field of type {types.format_type(type_.oid)} on this query")
+    if not _NAME.fullmatch(piece.sql):
+        not_supported("comparison of computed rows with fields that are compared by keys, on this query")
+    keys = [
+        f"'f{n}': " + comparable(generation, Piece(f"struct_extract({piece.sql}, 'f{n}')", form), type_.oid)
+        for n, (type_, form) in enumerate(piece.fields, 1)
+    ]
+    return f"CASE WHEN {piece.sql} IS NOT NULL THEN {{{', '.join(keys)}}} END"
 
 
 def comparable_element(oid: int, form: str) -> None:
@@ -69,6 +88,8 @@ def comparable_element(oid: int, form: str) -> None:
 
 def is_native(piece: Piece, oid: int) -> bool:
     """Whether DuckDB groups and compares the piece as it is."""
+    if piece.fields and oid == oids.RECORD:
+        return all(is_native(Piece("", form), types.element_of(type_.oid) or type_.oid) for type_, form in piece.fields)
     if oid == oids.NUMERIC:
         return piece.form != GENERAL
     return (

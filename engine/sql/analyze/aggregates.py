@@ -13,6 +13,7 @@ from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.dispatch import expression, walk
 from engine.sql.analyze.errors import fail, location_of, refuse
 from engine.sql.analyze.resolve import operator_for
+from engine.sql.analyze.sortable import has_order, must_have_equality, must_have_order
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import type_name
 from engine.sql.analyze.walk import children, expressions_in
@@ -54,7 +55,7 @@ def aggregate_call(
         )
         direct_arguments, own = (), arguments
     if node.distinct:
-        _check_distinct(own, order_by, node)
+        _check_distinct(state, own, order_by, node)
     condition = None
     if node.filter is not None:
         condition = coerce.to_boolean(state, expression(state, node.filter, "FILTER"), "FILTER")
@@ -118,24 +119,22 @@ def sort_clause(state: State, value: tree.Expr, item: ast.SortBy) -> tree.SortCl
                 hint='Ordering operators must be "<" or ">" members of btree operator families.',
             )  # fmt: skip
         descending = item.using[-1] == ">"
-    if not typeinfo.is_ordered(oid):
-        fail(
-            "42883", f"could not identify an ordering operator for type {type_name(oid)}",
-            location, hint="Use an explicit ordering operator or modify the query.",
-        )  # fmt: skip
+    must_have_order(state, value.type, location)
     nulls_first = item.nulls == "first" if item.nulls != "default" else descending
     return tree.SortClause(value, descending, nulls_first)
 
 
 def _check_distinct(
-    arguments: tuple[tree.Expr, ...], order_by: tuple[tree.SortClause, ...], node: ast.FuncCall
+    state: State, arguments: tuple[tree.Expr, ...], order_by: tuple[tree.SortClause, ...], node: ast.FuncCall
 ) -> None:
     for value in arguments:
-        if not typeinfo.is_ordered(value.type.oid):
-            fail(
-                "42883", f"could not identify an equality operator for type {type_name(value.type.oid)}",
-                coerce.expr_location(value),
-            )  # fmt: skip
+        must_have_equality(state, value)
+        must_have_order(
+            state,
+            value.type,
+            coerce.expr_location(value),
+            "Aggregates with DISTINCT must be able to sort their inputs.",
+        )
     for item in order_by:
         if not any(item.expression is value or _same_plain(item.expression, value) for value in arguments):
             fail(
@@ -273,7 +272,8 @@ def window_clauses(state: State, targets: list[tree.Target]) -> tuple[tree.Windo
             for item in window.order_by
         )
         partition = tuple(
-            _equality(find_sort_expression(state, item, targets, "window definitions")) for item in window.partition_by
+            _partition(state, find_sort_expression(state, item, targets, "window definitions"))
+            for item in window.partition_by
         )
         if base is not None:
             partition, order = _inherit(window, base, partition, order)
@@ -281,12 +281,12 @@ def window_clauses(state: State, targets: list[tree.Target]) -> tuple[tree.Windo
     return tuple(done)
 
 
-def _equality(value: tree.Expr) -> tree.Expr:
-    if not typeinfo.is_ordered(value.type.oid):
-        fail(
-            "42883", f"could not identify an ordering operator for type {type_name(value.type.oid)}",
-            coerce.expr_location(value), hint="Use an explicit ordering operator or modify the query.",
-        )  # fmt: skip
+def _partition(state: State, value: tree.Expr) -> tree.Expr:
+    """A key of PARTITION BY, which is sorted by. Raises 42883, 0A000."""
+    must_have_equality(state, value)
+    if not has_order(state, value.type):
+        detail = "Window partitioning columns must be of sortable datatypes."
+        fail("0A000", "could not implement window PARTITION BY", -1, detail=detail)
     return value
 
 

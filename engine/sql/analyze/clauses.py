@@ -12,8 +12,9 @@ from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.aggregates import sort_clause
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.errors import fail, location_of, refuse
+from engine.sql.analyze.sortable import must_have_equality
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import UNKNOWN, type_name
+from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.analyze.walk import expressions_in
 
 
@@ -71,16 +72,6 @@ def order_by(state: State, items: tuple[ast.SortBy, ...], targets: list[tree.Tar
     return tuple(found)
 
 
-def _require_equality(value: tree.Expr, location: int = -1) -> tree.Expr:
-    if not typeinfo.has_equality(value.type.oid):
-        fail(
-            "42883",
-            f"could not identify an equality operator for type {type_name(value.type.oid)}",
-            location if location >= 0 else coerce.expr_location(value),
-        )
-    return value
-
-
 def distinct(
     state: State,
     node: ast.SelectStmt,
@@ -93,7 +84,7 @@ def distinct(
     if not node.distinct:
         outputs = []
         for position in range(len(targets)):
-            outputs.append(_require_equality(_settled(state, targets, position, "DISTINCT")))
+            outputs.append(must_have_equality(state, _settled(state, targets, position, "DISTINCT")))
         for clause in order:
             if clause.expression not in outputs:
                 fail(
@@ -105,7 +96,7 @@ def distinct(
     found: list[tree.Expr] = []
     places: list[ast.Node] = []
     for item in node.distinct:
-        value = _require_equality(find_target(state, item, targets, "DISTINCT ON"), location_of(item))
+        value = must_have_equality(state, find_target(state, item, targets, "DISTINCT ON"), location_of(item))
         if value not in found:
             found.append(value)
             places.append(item)
@@ -153,7 +144,7 @@ def group_by(
     exprs: list[tree.Expr] = []
 
     def place(item: ast.Node) -> int:
-        value = _require_equality(find_target(state, item, targets, "GROUP BY"), location_of(item))
+        value = must_have_equality(state, find_target(state, item, targets, "GROUP BY"), location_of(item))
         if value in exprs:
             if sets and sum(target.expression == value for target in targets) > 1:
                 refuse("grouping sets over one expression in several output columns", item)

@@ -12,7 +12,7 @@ from catalog.types.base import Integers, TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
-from engine.sql.analyze.declared import array_over
+from engine.sql.analyze.declared import array_over, element_within
 from engine.sql.analyze.dispatch import handles, walk
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
@@ -48,7 +48,8 @@ def scalar_array_op(
         element = element_type(right_type)
         if not element:
             fail("42809", "op ANY/ALL (array) requires array on right side", location)
-    operator = operator_for(state.environment, names, left.type.oid, element, location)
+    types = (left.type, TypeRef(element, -1, element_within(right.type.domain)))
+    operator = operator_for(state.environment, names, left.type.oid, element, location, types)
     declared, result = operator_types(operator, left.type.oid, element)
     if result != BOOL:
         fail("42809", "op ANY/ALL (array) requires operator to yield boolean", location)
@@ -223,9 +224,10 @@ def row_comparison(
     if len(calls) == 1:
         return calls[0]
     kind = names[-1]
-    if kind in ("=", "<>"):
+    in_order = all(typeinfo.is_ordered(_operator_of(call).left) for call in calls)
+    if kind in ("=", "<>") and in_order:
         return tree.BoolExpr("and" if kind == "=" else "or", tuple(calls), BOOL_REF, location)
-    if kind not in ("<", "<=", ">", ">="):
+    if kind not in ("<", "<=", ">", ">=") or not in_order:
         fail(
             "0A000", f"could not determine interpretation of row comparison operator {kind}", location,
             hint="Row comparison operators must be associated with btree operator families.",

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from catalog.functions.base import Operator
+from catalog.functions.comparison import compared
 from catalog.schema import Index, Table
+from catalog.types import lookup
+from catalog.types.incomparable import order_key
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.dispatch import expression
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.rules import TableRules, bind_text
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.typeinfo import BOOL_REF
+from engine.sql.tree import NO_ARBITER
+
+Provided = tuple[tuple[tree.Param, str, tree.Const], ...]
+_PROOFS = {
+    ("=", "="): "eq", ("=", "<"): "lt", ("=", "<="): "le", ("=", ">"): "gt", ("=", ">="): "ge", ("=", "<>"): "ne",
+    ("<", "<"): "le", ("<", "<="): "le", ("<", "<>"): "le", ("<=", "<"): "lt", ("<=", "<="): "le", ("<=", "<>"): "lt",
+    (">", ">"): "ge", (">", ">="): "ge", (">", "<>"): "ge", (">=", ">"): "gt", (">=", ">="): "ge", (">=", "<>"): "gt",
+    ("<>", "<>"): "eq",
+}  # fmt: skip
+"""x OP a implies x OP b where a compares so with b (BT_implies_table)."""
 
 
 def on_conflict(
@@ -23,10 +39,11 @@ def on_conflict(
             hint="For example, ON CONFLICT (column_name).",
         )  # fmt: skip
     arbiters: tuple[int, ...] = ()
+    provided: Provided = ()
     if node.infer is not None:
-        arbiters = _arbiters(state, node.infer, table, item, node.action)
+        arbiters, provided = _arbiters(state, node.infer, table, item, node.action)
     if node.action == "nothing":
-        return tree.OnConflict("nothing", arbiters)
+        return tree.OnConflict("nothing", arbiters, provided=provided)
     from engine.sql.analyze.changes import update_assignments
 
     columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
@@ -41,10 +58,14 @@ def on_conflict(
         where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
     state.namespace = [item]
     state.names.remove(excluded)
-    return tree.OnConflict("update", arbiters, assignments, where)
+    return tree.OnConflict("update", arbiters, assignments, where, provided)
 
 
-def _arbiters(state: State, infer: ast.InferClause, table: Table, item: NamespaceItem, action: str) -> tuple[int, ...]:
+def _arbiters(
+    state: State, infer: ast.InferClause, table: Table, item: NamespaceItem, action: str
+) -> tuple[tuple[int, ...], Provided]:
+    """The indexes, and what parameters have to be for them to be the ones: PostgreSQL infers them when it plans, with
+    the values of parameters at hand."""
     catalog = state.environment.catalog
     if infer.constraint is not None:
         for constraint in table.constraints:
@@ -53,7 +74,7 @@ def _arbiters(state: State, infer: ast.InferClause, table: Table, item: Namespac
                     fail("42809", "ON CONFLICT DO UPDATE not supported with exclusion constraints")
                 if constraint.kind not in ("p", "u", "x") or constraint.index is None:
                     fail("42809", "constraint in ON CONFLICT clause has no associated index")
-                return (constraint.index,)
+                return (constraint.index,), ()
         fail("42704", f'constraint "{infer.constraint}" for table "{table.name}" does not exist')
     wanted: set[int] = set()
     wanted_exprs: list[tree.Expr] = []
@@ -76,14 +97,18 @@ def _arbiters(state: State, infer: ast.InferClause, table: Table, item: Namespac
     predicate = None
     if infer.where is not None:
         predicate = coerce.to_boolean(state, expression(state, infer.where, "index predicates"), "WHERE")
-    found = [
-        index.oid
-        for index in (catalog.index(oid) for oid in table.indexes)
-        if index.is_unique and index.valid and _matches(state, index, table, wanted, wanted_exprs, predicate)
-    ]
+    found: dict[Provided, list[int]] = {}
+    for index in (catalog.index(oid) for oid in table.indexes):
+        if index.is_unique and index.ready and index.valid:
+            needs = _matches(state, index, table, wanted, wanted_exprs, predicate)
+            if needs is not None:
+                found.setdefault(needs, []).append(index.oid)
     if not found:
-        fail("42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification")
-    return tuple(found)
+        fail("42P10", NO_ARBITER)
+    provided = () if () in found else next(iter(found))
+    if len(found) > 1 and provided:
+        refuse("ON CONFLICT with parameters that decide between several indexes", infer)
+    return tuple(found[provided]), provided
 
 
 def _matches(
@@ -93,21 +118,90 @@ def _matches(
     wanted: set[int],
     wanted_exprs: list[tree.Expr],
     predicate: tree.Expr | None,
-) -> bool:
+) -> Provided | None:
+    """What parameters have to be for the index to arbitrate; None where it does not, whatever they are."""
     if {column.number for column in index.columns if column.number} != wanted:
-        return False
+        return None
     texts = [column.expression for column in index.columns if column.expression is not None]
     exprs = [bind_text(text, state.environment, table, None, "index expressions") for text in texts]
     if any(value not in wanted_exprs for value in exprs) or any(value not in exprs for value in wanted_exprs):
-        return False
+        return None
     if index.predicate is None:
-        return True
+        return ()
     bound = bind_text(index.predicate, state.environment, table, BOOL_REF, "index predicates")
-    return predicate is not None and _implies(predicate, bound)
+    return None if predicate is None else _implies(predicate, bound)
 
 
-def _implies(given: tree.Expr, needed: tree.Expr) -> bool:
-    """Whether each conjunct of the index's predicate is among those of the given condition."""
+def _implies(given: tree.Expr, needed: tree.Expr) -> Provided | None:
+    """Whether each conjunct of the index's predicate is among those of the given condition: what parameters have to be
+    for that, None where it cannot be."""
     have = given.arguments if isinstance(given, tree.BoolExpr) and given.operator == "and" else (given,)
     need = needed.arguments if isinstance(needed, tree.BoolExpr) and needed.operator == "and" else (needed,)
-    return given == needed or all(item in have for item in need)
+    if given == needed or all(item in have for item in need):
+        return ()
+    found: Provided = ()
+    for item in need:
+        ways = [way for other in have if (way := _proves(other, item)) is not None]
+        if not ways:
+            return None
+        found += min(ways, key=len)
+    return found
+
+
+def _proves(given: tree.Expr, needed: tree.Expr) -> Provided | None:
+    """What parameters have to be for one condition to be true wherever the other one is (predicate_implied_by, of which
+    comparisons with constants and IS NOT NULL are here); None where that is not known."""
+    if isinstance(given, tree.FuncExpr) and given.operator is not None:
+        if isinstance(needed, tree.NullTest):
+            return () if not needed.is_null and given.function.strict and needed.argument in given.arguments else None
+        if isinstance(needed, tree.FuncExpr) and needed.operator is not None:
+            way = _compared(given, given.operator, needed, needed.operator)
+            if way is not None:
+                return way
+    return _as_constants(given, needed)
+
+
+def _compared(given: tree.FuncExpr, operator: Operator, needed: tree.FuncExpr, other: Operator) -> Provided | None:
+    """The same for two comparisons of one expression with constants."""
+    test = _PROOFS.get((operator.name, other.name))
+    if test is None or len(given.arguments) != 2 or needed.arguments[0] != given.arguments[0]:
+        return None
+    value, known = given.arguments[1], needed.arguments[1]
+    if not isinstance(known, tree.Const) or known.value is None or known.type != value.type:
+        return None
+    if isinstance(value, tree.Param):
+        return ((value, test, known),)
+    return () if isinstance(value, tree.Const) and stands(value.value, test, known) else None
+
+
+def stands(value: object, test: str, known: tree.Const) -> bool:
+    """Whether a value compares so with a constant of its type."""
+    key = order_key(lookup(known.type.oid)) or (lambda item: item)
+    return value is not None and bool(compared(test)(key(value), key(known.value)))
+
+
+def _as_constants(given: object, needed: object) -> Provided | None:
+    """What the parameters in `given` have to be for it to be what is `needed`; None where it is something else."""
+    if given == needed:
+        return ()
+    if isinstance(given, tree.Param) and isinstance(needed, tree.Const):
+        return ((given, "eq", needed),) if given.type == needed.type and needed.value is not None else None
+    if type(given) is not type(needed):
+        return None
+    pairs: list[tuple[object, object]]
+    if isinstance(given, tuple) and isinstance(needed, tuple):
+        if len(given) != len(needed):
+            return None
+        pairs = list(zip(given, needed, strict=True))
+    elif dataclasses.is_dataclass(given):
+        compared = [item.name for item in dataclasses.fields(given) if item.compare]
+        pairs = [(getattr(given, name), getattr(needed, name)) for name in compared]
+    else:
+        return None
+    found: Provided = ()
+    for one, other in pairs:
+        way = _as_constants(one, other)
+        if way is None:
+            return None
+        found += way
+    return found

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.schema import Table
+from catalog.functions.quoting import quote_identifier
+from catalog.schema import Table, View
 from catalog.system import numbering
 from catalog.types.base import TypeRef
 from catalog.types.user import base_domain, entry_of
 from engine.sql import tree
+from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.typeinfo import (
     ANYARRAY,
     ANYCOMPATIBLE,
@@ -23,7 +25,9 @@ from engine.sql.analyze.typeinfo import (
     ANYNONARRAY,
     RECORD,
     RECORD_REF,
+    RECORDARRAY,
     UNKNOWN,
+    type_name,
 )  # fmt: skip
 
 _ARRAYS = frozenset((ANYARRAY, ANYCOMPATIBLEARRAY))
@@ -97,3 +101,26 @@ def result_domain(types: Sequence[TypeRef], wanted: Sequence[int], result: int) 
 def _is_domain(oid: int) -> bool:
     entry = entry_of(oid)
     return entry is not None and entry.row.kind == "d"
+
+
+# ---- names of types in messages --------------------------------------------------------------------------------------
+
+
+def relation_of(environment: Environment, type_: TypeRef) -> Table | View | None:
+    """The table or view that a row, or an array of rows, is of."""
+    if type_.oid not in (RECORD, RECORDARRAY) or not type_.domain:
+        return None
+    catalog = environment.catalog
+    found = catalog.objects.get(numbering.relation_of_type(catalog, type_.domain) or 0)
+    return found if isinstance(found, Table | View) else None
+
+
+def shown_type(environment: Environment, type_: TypeRef) -> str:
+    """The type as messages name it: of a domain its name, of a table's row the table's."""
+    relation = relation_of(environment, type_)
+    if relation is None:
+        return type_name(type_.declared)
+    name = quote_identifier(relation.name)
+    if environment.find_relation(None, relation.name) is not relation:
+        name = f"{quote_identifier(environment.catalog.schema_name(relation.schema))}.{name}"
+    return name + ("[]" if type_.oid == RECORDARRAY else "")

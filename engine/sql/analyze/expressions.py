@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from catalog.collations import rules
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -24,6 +26,7 @@ from engine.sql.analyze.domains import checked
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.resolve import make_operator
+from engine.sql.analyze.sortable import must_have_comparison
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import (
     BOOL,
@@ -303,8 +306,7 @@ def _coalesce(state: State, node: ast.CoalesceExpr) -> tree.Expr:
 @handles(ast.MinMaxExpr)
 def _min_max(state: State, node: ast.MinMaxExpr) -> tree.Expr:
     arguments, type_ = _unified(state, node.arguments, node.operator.upper())
-    if not typeinfo.is_ordered(type_.oid):
-        fail("42883", f"could not identify a comparison function for type {type_name(type_.oid)}", node)
+    must_have_comparison(state, type_)
     return tree.MinMaxExpr(node.operator, arguments, type_, node.location)
 
 
@@ -366,9 +368,17 @@ def _array_element(state: State, value: tree.Expr, wanted: TypeRef, node: ast.Ar
 
 @handles(ast.RowExpr)
 def _row(state: State, node: ast.RowExpr) -> tree.Expr:
-    settled = tuple(coerce.settle_unknown(state, item) for item in row_elements(state, node))
+    settled = tuple(_row_field(state, item) for item in row_elements(state, node))
     names = tuple(f"f{position}" for position in range(1, len(settled) + 1))
     return tree.RowExpr(settled, names, typeinfo.RECORD_REF, node.location)
+
+
+def _row_field(state: State, item: tree.Expr) -> tree.Expr:
+    """A field of a row. A literal that nothing gave a type is text, and told as unknown (record_send)."""
+    value = coerce.settle_unknown(state, item)
+    if value is not item and isinstance(value, tree.Const):
+        return replace(value, type=replace(value.type, domain=UNKNOWN))
+    return value
 
 
 @handles(ast.GroupingFunc)

@@ -16,7 +16,7 @@ from catalog.types.base import TypeRef
 from engine.sql import tree
 from engine.sql.analyze import typeinfo
 from engine.sql.analyze.coerce import can_coerce, coerce_type, find_pathway, resolve_polymorphic
-from engine.sql.analyze.declared import result_domain
+from engine.sql.analyze.declared import result_domain, shown_type
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.state import State
@@ -175,8 +175,16 @@ class _OperatorCandidate:
     types: tuple[int, ...]
 
 
-def operator_for(environment: Environment, names: tuple[str, ...], left: int, right: int, location: int) -> Operator:
-    """The operator, or 42883 / 42725 with PostgreSQL's hints; 3F000, 42501 for the schema that is named."""
+def operator_for(
+    environment: Environment,
+    names: tuple[str, ...],
+    left: int,
+    right: int,
+    location: int,
+    declared: tuple[TypeRef | None, TypeRef] | None = None,
+) -> Operator:
+    """The operator, or 42883 / 42725 with PostgreSQL's hints; 3F000, 42501 for the schema that is named. `declared`:
+    the operands' types as messages name them."""
     environment.check_operator(names, location)
     found: Operator | str = "missing"
     if len(names) == 1:
@@ -188,7 +196,10 @@ def operator_for(environment: Environment, names: tuple[str, ...], left: int, ri
     if isinstance(found, Operator):
         return found
     shown = ".".join(names)
-    signature = f"{type_name(left)} {shown} {type_name(right)}" if left else f"{shown} {type_name(right)}"
+    one, other = declared or (TypeRef(left), TypeRef(right))
+    signature = f"{shown} {shown_type(environment, other)}"
+    if left and one is not None:
+        signature = f"{shown_type(environment, one)} {signature}"
     if found == "ambiguous":
         fail(
             "42725", f"operator is not unique: {signature}", location,
@@ -243,7 +254,9 @@ def make_operator(
     if len(names) == 1 and not added.operators_named(names[0]):
         call = _builtin_call(names[0], left_type, right_type)
     if call is None:
-        call = _call_of(operator_for(state.environment, names, left_type, right_type, location), left_type, right_type)
+        types = (None if left is None else left.type, right.type)
+        found = operator_for(state.environment, names, left_type, right_type, location, types)
+        call = _call_of(found, left_type, right_type)
     declared = call.operands
     arguments: tuple[tree.Expr, ...]
     if left is not None:

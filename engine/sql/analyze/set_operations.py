@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
-from engine.sql.analyze import clauses, coerce, typeinfo
+from engine.sql.analyze import clauses, coerce
 from engine.sql.analyze.declared import common_domain
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.scope import positional_item
+from engine.sql.analyze.sortable import type_must_have_equality
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import range_columns
-from engine.sql.analyze.typeinfo import UNKNOWN, type_name
+from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.analyze.walk import shift_levels
 
 
@@ -200,15 +201,12 @@ class _Builder:
                 if found.oid != UNKNOWN:
                     coerce.to_common(self.state, side, oid, construct)
             typmod = first.typmod if first == second and first.oid == oid else -1
-            if not (node.all and node.kind == "union") and not typeinfo.has_equality(oid):
-                fail(
-                    "42883",
-                    f"could not identify an equality operator for type {type_name(oid)}",
-                    self._locate(left, position),
-                )
+            common = TypeRef(oid, typmod, common_domain((first, second)))
+            if not (node.all and node.kind == "union"):
+                type_must_have_equality(self.state, common, self._locate(left, position))
             if recursive is not None and TypeRef(oid, typmod) != first:
                 self._recursion_mismatch(recursive, position, first, TypeRef(oid, typmod), left)
-            types.append(TypeRef(oid, typmod, common_domain((first, second))))
+            types.append(common)
         node.column_types = types
         node.left = self._cast(left, types, construct)
         node.right = self._cast(right, types, construct)

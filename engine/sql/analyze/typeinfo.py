@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from catalog.types import TypeRow, format_type, pg_type_rows
 from catalog.types.base import TypeRef
+from catalog.types.composite import CompositeType
 from catalog.types.user import FIRST_ADDED_OID, entry_of
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT, OID = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
@@ -161,6 +162,8 @@ def is_ordered(oid: int) -> bool:
     fact = facts(oid)
     if fact.element and fact.name.startswith("_"):
         return is_ordered(fact.element)
+    if fact.kind == "c":
+        return all(map(is_ordered, _fields(oid)))
     return oid not in _UNORDERED and oid not in _HASH_ONLY and (fact.kind != "p" or oid in _ORDERED_PSEUDO)
 
 
@@ -169,7 +172,16 @@ def has_equality(oid: int) -> bool:
     fact = facts(oid)
     if fact.element and fact.name.startswith("_"):
         return has_equality(fact.element)
+    if fact.kind == "c":
+        return all(map(has_equality, _fields(oid)))
     return oid in _HASH_ONLY or is_ordered(oid)
+
+
+def _fields(oid: int) -> tuple[int, ...]:
+    """The types of a composite type's fields."""
+    entry = entry_of(oid)
+    known = None if entry is None else entry.sql_type
+    return tuple(reference.oid for _, reference in known.fields) if isinstance(known, CompositeType) else ()
 
 
 _HASH_ONLY = frozenset({28, 29, 1033})  # xid, cid, aclitem

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 
+from tests.engine.system.conftest import Pair, rich_pair
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
-_SCHEMA = pathlib.Path(__file__).with_name("rich.sql")
 _MORE = (
     "ALTER DEFAULT PRIVILEGES IN SCHEMA rich GRANT SELECT ON TABLES TO rich_reader",
     "ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO rich_reader",
@@ -61,19 +61,9 @@ _OID = re.compile(r"\d{5,}")
 
 
 @pytest.fixture(scope="module")
-def pair(postgres_server: PostgresServer):
-    with (
-        ShoalServer() as shoal,
-        psycopg.connect(shoal.dsn, autocommit=True) as ours,
-        psycopg.connect(postgres_server.dsn, autocommit=True) as theirs,
-    ):
-        for connection in (ours, theirs):
-            connection.execute(_SCHEMA.read_text())
-            for statement in _MORE:
-                connection.execute(statement)
-        yield ours, theirs
-        theirs.execute("DROP SCHEMA rich CASCADE; SELECT lo_unlink(4711)")
-        theirs.execute("DROP OWNED BY rich_reader, rich_writer; DROP ROLE rich_reader, rich_writer")
+def pair(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[Pair]:
+    with rich_pair(shoal, postgres_server, _MORE) as connections:
+        yield connections
 
 
 def _rows(connection: psycopg.Connection, query: str) -> set[str]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 
+from tests.engine.system.conftest import Pair, rich_pair
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 
-_SCHEMA = pathlib.Path(__file__).with_name("rich.sql")
 _OID = re.compile(r"(?<![A-Za-z0-9])\d{5,}(?![0-9])|(?<=_)\d{5,}(?=_|$)")
-_CLEAN = (
-    "DROP SCHEMA IF EXISTS rich CASCADE",
-    "DROP OWNED BY rich_reader, rich_writer",
-    "DROP ROLE rich_reader, rich_writer",
-)
 _OF_RELATIONS = "FROM pg_class c WHERE relnamespace = 'rich'::regnamespace"
 _OF_FUNCTIONS = "FROM pg_proc p WHERE pronamespace = 'rich'::regnamespace"
 _PRETTY = "unnest(ARRAY[false, true]) pretty"
@@ -98,17 +93,9 @@ _DEFINITIONS = {
 
 
 @pytest.fixture(scope="module")
-def pair(shoal: ShoalServer, postgres_server: PostgresServer):
-    with (
-        psycopg.connect(shoal.dsn, autocommit=True) as ours,
-        psycopg.connect(postgres_server.dsn, autocommit=True) as theirs,
-    ):
-        for connection in (ours, theirs):
-            connection.execute(_SCHEMA.read_text())
-        yield ours, theirs
-        for connection in (ours, theirs):
-            for statement in _CLEAN:
-                connection.execute(statement)
+def pair(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[Pair]:
+    with rich_pair(shoal, postgres_server) as connections:
+        yield connections
 
 
 def _plain(value: object) -> object:

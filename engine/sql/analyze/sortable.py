@@ -1,0 +1,55 @@
+"""Which values can be sorted, grouped and told apart (get_sort_group_operators): those of types with an order, or at
+least an equality; rows of a declared type by all of their fields. Rows of no declared type always can, as far as
+analysis knows: whether their fields can be compared is found when two rows are (catalog/types/incomparable.py)."""
+
+from __future__ import annotations
+
+from catalog.types.base import TypeRef
+from engine.sql import tree
+from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze.declared import relation_of, shown_type
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.state import State
+
+_HINT = "Use an explicit ordering operator or modify the query."
+
+
+def has_order(state: State, type_: TypeRef) -> bool:
+    """Whether the type has a default order."""
+    return all(map(typeinfo.is_ordered, _parts(state, type_)))
+
+
+def must_have_order(state: State, type_: TypeRef, location: int, detail: str = "") -> None:
+    """42883 for a type without a default order."""
+    if not has_order(state, type_):
+        message = f"could not identify an ordering operator for type {shown_type(state.environment, type_)}"
+        if detail:
+            fail("42883", message, location, detail=detail)
+        fail("42883", message, location, hint=_HINT)
+
+
+def must_have_equality(state: State, value: tree.Expr, location: int = -1) -> tree.Expr:
+    """The value; 42883 for a type without a default equality."""
+    type_must_have_equality(state, value.type, location if location >= 0 else coerce.expr_location(value))
+    return value
+
+
+def must_have_comparison(state: State, type_: TypeRef) -> None:
+    """42883, as GREATEST and LEAST raise it when they begin to run."""
+    if not has_order(state, type_):
+        fail("42883", f"could not identify a comparison function for type {shown_type(state.environment, type_)}", -1)
+
+
+def type_must_have_equality(state: State, type_: TypeRef, location: int) -> None:
+    if not all(map(typeinfo.has_equality, _parts(state, type_))):
+        fail(
+            "42883",
+            f"could not identify an equality operator for type {shown_type(state.environment, type_)}",
+            location,
+        )
+
+
+def _parts(state: State, type_: TypeRef) -> tuple[int, ...]:
+    """The types whose operators decide."""
+    relation = relation_of(state.environment, type_)
+    return (type_.oid,) if relation is None else tuple(column.type.oid for column in relation.columns)
