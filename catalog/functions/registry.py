@@ -36,7 +36,7 @@ from catalog.types.base import TypeRef
 
 _DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 _LANGUAGE_SQL = "14"
-ONE_ROW = frozenset(("pg_identify_object", "pg_identify_object_as_address"))
+ONE_ROW = frozenset(("pg_identify_object", "pg_identify_object_as_address", "pg_get_object_address"))
 """Functions of several OUT arguments: here they give a set of one row, whatever their arguments are."""
 _OWN_OIDS = range(9000, 10000)
 CIDR_TO_INET = 9904  # the OID of a cast that PostgreSQL needs no function for

@@ -17,6 +17,7 @@
     lookups       catalog functions as DuckDB SQL over all these
     describing    pg_describe_object
     identities    pg_identify_object, pg_identify_object_as_address
+    addresses     pg_get_object_address
     numbering     OIDs of what has none of its own here
 
 A relation without a part is empty: nothing of its kind exists here (triggers, publications, foreign tables, ...).
@@ -28,6 +29,7 @@ from collections.abc import Mapping
 
 from catalog.schema import View, VirtualTable
 from catalog.system import (  # each registers its parts
+    addresses,
     builtin,
     collations,
     describing,
@@ -44,6 +46,7 @@ from catalog.system import (  # each registers its parts
 from catalog.system.relations import system_relations
 
 _LOADED = (
+    addresses,
     builtin,
     collations,
     describing,

@@ -200,6 +200,19 @@ def _identified(catalog: Catalog, value: object) -> Iterable[int]:
     return tuple(dict.fromkeys((*found, *extensions, catalog.database)))
 
 
+def _identified_as(catalog: Catalog, value: object) -> Iterable[int]:
+    """Whose identity may be this text, which has the object's name in it, or the name of what it is on."""
+    text = cast(str, value)
+    named = [item.oid for kinds in catalog.by_kind.values() for item in kinds if _is_named_in(item, text)]
+    extensions = [item.oid for item in catalog.extensions.values()]
+    return tuple(dict.fromkeys((*named, *_user_types(catalog), *extensions, catalog.database)))
+
+
+def _is_named_in(item: object, text: str) -> bool:
+    name = getattr(item, "name", None)
+    return name is not None and name.replace('"', '""') in text
+
+
 def _owned_by(catalog: Catalog, value: object) -> Iterable[int]:
     """The sequences that a table's columns own."""
     return catalog.sequences_of.get(cast(int, value), ())
@@ -247,6 +260,7 @@ def _register() -> None:
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint
     _owners[internal.TYPE_NAMES.oid, "oid"] = _of_type
     _owners[internal.IDENTITIES.oid, "oid"] = _identified
+    _owners[internal.IDENTITIES.oid, "identity"] = _identified_as
     _owners[internal.OWNED_SEQUENCES.oid, "relation"] = _owned_by
 
 

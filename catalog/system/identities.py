@@ -56,7 +56,7 @@ from catalog.types.user import FIRST_ADDED_OID
 Parts = tuple[str, str | None, str | None, str]  # what pg_identify_object gives: type, schema, name, identity
 Row = tuple[int, int, int, Parts, tuple[str, ...], tuple[str, ...]]  # address, parts, names, arguments
 
-_ATTRIBUTES, _LARGE_OBJECTS = "column", 2613
+LARGE_OBJECTS = 2613
 MISSING = {
     1259: "relation", 1247: "type", 1255: "routine", 2604: "default value", 2606: "constraint", 2615: "schema",
     2618: "rule", 2617: "operator", 1260: "role", 1262: "database", 1213: "tablespace", 2612: "language",
@@ -451,9 +451,17 @@ def _built_in_object(kind: int, oid: int) -> list[Row]:
 
 
 def _look_up(column: str, value: object) -> list[tuple[Any, ...]]:
-    """Nothing: whoever looks up an object knows its catalog, and asks `_built_in_object` first."""
-    assert column == "oid"
+    """Nothing: whoever looks up an object knows its catalog, and asks for its built-in objects first."""
     return []
+
+
+@cache
+def built_in_identities(kind: int) -> dict[tuple[str, str], int]:
+    """The OIDs of a catalog's built-in objects by type and identity, those of columns left out."""
+    if kind not in _BUILT_IN:
+        return {}
+    rows = (row for source in _sources(kind).values() for row in _BUILT_IN[kind][1](source))
+    return {(row[3][0], row[3][3]): row[1] for row in rows if row[2] == 0}
 
 
 @content(internal.IDENTITIES, "fixed", find=_look_up)
@@ -476,7 +484,7 @@ def _found(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ..
         raise SqlError("XX000", f"unrecognized object class: {kind}")
     if number and kind != numbering.PG_CLASS:
         raise SqlError("XX000", f"invalid non-zero objectSubId for object class {kind}")
-    if kind == _LARGE_OBJECTS and list(find(call, system_table("pg_largeobject_metadata"), "oid", oid)):
+    if kind == LARGE_OBJECTS and list(find(call, system_table("pg_largeobject_metadata"), "oid", oid)):
         return kind, oid, 0, "large object", None, None, str(oid), Array.of((str(oid),)), Array.of(())
     rows = [_flat(row) for row in _built_in_object(kind, oid)] or list(find(call, internal.IDENTITIES, "oid", oid))
     for row in rows:
@@ -533,7 +541,7 @@ def _sql(fields: tuple[str, ...]) -> Callable[[list[str]], str]:
         value = (
             f"CASE WHEN {kind} IS NULL OR {oid} IS NULL OR {number} IS NULL THEN {row(nothing)} "
             f"WHEN {number} <> 0 AND {kind} <> {numbering.PG_CLASS} THEN {lost} "
-            f"WHEN {kind} = {_LARGE_OBJECTS} AND {is_large} THEN {row(nothing | blob)} "
+            f"WHEN {kind} = {LARGE_OBJECTS} AND {is_large} THEN {row(nothing | blob)} "
             f"ELSE coalesce({here}, {missing}) END"
         )
         given = ", ".join(f"{value} AS c{place}" for place, value in enumerate(arguments, 1))

@@ -43,6 +43,7 @@ class SessionServices(Protocol):
     def set_value(self, sequence: int, value: int, is_called: bool) -> None: ...
     def current_row(self, cursor: str, table: Table) -> bytes: ...  # engine/session/positioned.py
     def virtual_rows(self, relation: VirtualTable) -> object: ...  # engine/session/virtual_rows.py: VirtualRows
+    def type_named(self, text: str) -> TypeRef: ...
 
 
 @dataclass(slots=True)

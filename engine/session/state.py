@@ -20,6 +20,7 @@ from catalog.memory import UNLIMITED, Account
 from catalog.privileges import is_member, may, may_columns, may_set
 from catalog.schema import Catalog, Database, Role, Schema, Table, View
 from catalog.schema import Sequence as SequenceObject
+from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext
 from engine.node import Node, PlanCache
 from engine.session.positioned import current_row
@@ -39,6 +40,7 @@ from engine.session.waiting import Work
 from engine.sql import privileges, tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.environment import usable_path
+from engine.sql.analyze.typenames import type_from_text
 from engine.sql.lift import lift
 from engine.statistics.statements import threshold
 from engine.txn.interface import READ_COMMITTED
@@ -356,6 +358,10 @@ class SessionState:
         made = Environment(catalog, path, self.user_name, self.database_name, self.key.format, asks=True, today=today)
         self._environment = (of, made)
         return made
+
+    def type_named(self, text: str) -> TypeRef:
+        """The type that a text names, as regtype's input does. Raises 42704, 42601."""
+        return type_from_text(text, self.environment)
 
     @property
     def temporary_schema_name(self) -> str:

@@ -20,7 +20,7 @@ _FAILING = {
 @pytest.mark.parametrize("name", ["i", ""])
 @pytest.mark.parametrize("why", _FAILING)
 def test_a_failed_index_stays(pair: Pair, why: str, name: str) -> None:
-    pair.run("CREATE TABLE t (a int PRIMARY KEY, b int)", "INSERT INTO t SELECT n, n / 2 FROM generate_series(1, 6) n")
+    pair.run("CREATE TABLE t (a int PRIMARY KEY, b int)", "INSERT INTO t VALUES (1, 0), (2, 1), (3, 1), (4, 2), (5, 3)")
     pair.same(_FAILING[why].format(name), _STATE)
     created = pair.postgres.execute(_STATE.replace("relname,", "relname AS name,").encode()).fetchall()
     (left,) = [row[0] for row in created if not row[1]]
@@ -30,7 +30,7 @@ def test_a_failed_index_stays(pair: Pair, why: str, name: str) -> None:
         "INSERT INTO t VALUES (8, 3) ON CONFLICT (b) DO NOTHING",
         "CREATE TABLE r (b int REFERENCES t (b))",
         f"ALTER TABLE t ADD UNIQUE USING INDEX {left}",
-        "UPDATE t SET b = b + 1 WHERE a = 2",
+        "UPDATE t SET b = 9 WHERE a = 2",
         "DELETE FROM t WHERE a = 1",
         f"CREATE INDEX {left} ON t (a)",
         f"SELECT pg_get_indexdef('{left}'::regclass)",
@@ -47,7 +47,7 @@ def test_a_failed_index_stays(pair: Pair, why: str, name: str) -> None:
 
 
 def test_it_is_dropped_and_made_again(pair: Pair) -> None:
-    pair.run("CREATE TABLE t (a int, b int)", "INSERT INTO t SELECT n, n % 2 FROM generate_series(1, 6) n")
+    pair.run("CREATE TABLE t (a int, b int)", "INSERT INTO t VALUES (1, 0), (2, 1), (3, 1)")
     pair.same(
         "CREATE UNIQUE INDEX CONCURRENTLY i ON t (b)",
         "CREATE UNIQUE INDEX CONCURRENTLY i ON t (b)",
