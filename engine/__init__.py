@@ -18,10 +18,13 @@ the other, and engine/storage/interface.py declares what they exchange.
     node.py             what all sessions of a node share; shoal/serve.py makes it
     tablespaces.py      the tablespaces that a node has open
     touching.py         which tablespaces a relation or a schema change concerns
-    replica.py          what a node asks of its part in a cluster;  cluster_view.py  what it knows of the cluster
+    replica.py          what a node asks of its part in a cluster
+    cluster_view.py     what a node knows of its cluster: replication/observer.py watches it, shoal/cluster/seeing.py
+                        fills this in, catalog/system/cluster.py shows it as shoal_nodes and other views
     foreground.py       long work gives way to short statements;  priority.py  threads with a lower priority
-    checks.py           digests of replicas;  index_checks.py and columnar_checks.py  whether indexes and the worker's
-                        copies hold what the rows give (`shoal check-indexes`: shoal/commands/check_indexes.py)
+    checks.py           digests of replicas are compared (engine/checkpoint/digest.py, replication/checks.py)
+    index_checks.py, columnar_checks.py    whether indexes and the worker's copies hold what the rows give
+                        (shoal/commands/check_indexes.py)
     configuration.py    the server's configuration as sessions see it
 
 **Several tablespaces.** A tablespace is one changelog, one LMDB environment and the memtables between them

@@ -10,6 +10,12 @@
     host_rules.py, scram.py, guessing.py    who may connect, and how he proves who he is (the configuration of this:
                           shoal/access.py)
 
+**The cached path.** Bind, Describe, Execute and Sync of a plan that is ready are taken in one step. A lone Query, or an
+execution of a kind that came before, needs no buffer and no events (`_take_whole` in connection.py), nor does one that
+waited for a lock (`Whole` in core.py). Answers are sent when everything that has arrived is answered. Of the 67 us of
+processor time of a TPC-B transaction, without system calls, BEGIN takes 6, a SELECT 6.5, an UPDATE 9 to 13, an INSERT
+11, COMMIT 13 (one 2-core machine, shared with other work).
+
 In a cluster:
 
     carrying.py           a connection on a node: what the node runs itself, and what it carries to the leader

@@ -6,6 +6,7 @@
     exact.py        stored rows <-> open columns, exact in every bit;   open_types.py  how types look there
     ranges.py       where tables are cut;   range_files.py  the files of a range;   system.py  the catalog's file
     manifest.py     what belongs to a checkpoint, and what may be deleted
+    digest.py       the digest of a tablespace at one LSN: equal on every replica, or one of them is wrong
     read.py         read_checkpoint into an empty directory, verify_checkpoint
 
 docs/checkpoints.md describes the files for those who read them with other tools.
