@@ -15,6 +15,7 @@ from engine.txn.locks import (
     EXCLUSIVE,
     ROW_EXCLUSIVE,
     ROW_SHARE,
+    SHARE_UPDATE_EXCLUSIVE,
     TABLE_MODES,
     TABLE_SHARE,
     LockSpace,
@@ -90,6 +91,21 @@ def test_a_soft_deadlock_is_avoided(tables: TableLocks, owners: list[Owner]) -> 
     assert not waits(e1) and waits(d2)
     e1.done_with(tables)
     assert not waits(d2) and waits(e2)
+
+
+def test_one_goes_before_two_waiters_where_each_would_close_a_cycle(tables: TableLocks, owners: list[Owner]) -> None:
+    """PostgreSQL's deadlock-soft-2.spec: turning one edge round leaves another cycle."""
+    first, second, third, fourth = owners[:4]
+    first.table(tables, 1, SHARE_UPDATE_EXCLUSIVE)
+    second.table(tables, 2, ACCESS_SHARE)
+    assert second.table(tables, 1, SHARE_UPDATE_EXCLUSIVE) is not None
+    assert third.table(tables, 2, ACCESS_EXCLUSIVE) is not None
+    assert fourth.table(tables, 2, ACCESS_EXCLUSIVE) is not None
+    assert first.table(tables, 2, SHARE_UPDATE_EXCLUSIVE) is None
+    first.done_with(tables)
+    assert not waits(second) and waits(third) and waits(fourth)
+    second.done_with(tables)
+    assert not waits(third) and waits(fourth)
 
 
 def test_a_newcomer_whose_queue_changes_need_not_wait(tables: TableLocks, owners: list[Owner]) -> None:
