@@ -6,18 +6,21 @@ are looked for where it was made, through sub-queries, VALUES, WITH queries and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from catalog.errors import SqlError
 from catalog.types import lookup
 from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
+from catalog.types.composite import CompositeType
 from catalog.types.incomparable import row_key
 from catalog.types.naming import holds_names
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from catalog.types.pseudo import Record, record_binary_encoder, record_text_encoder
 from engine.execute.code import NotOnRowPath
 from engine.sql import tree
+from engine.sql.analyze.column_definitions import check_row
 
 Levels = tuple[tree.Query, ...]
 _GROWN = ("array_append", "array_prepend", "array_cat")
@@ -36,6 +39,12 @@ class AnonymousRow(Record):
     def __init__(self, fields: Iterable[SqlType], declared: Iterable[TypeRef]) -> None:
         self.fields = tuple(fields)
         self._declared = tuple(item.declared for item in declared)
+
+    @property
+    def declared(self) -> list[TypeRef]:
+        """The types of the fields, as clients are told of them."""
+        pairs = zip(self.fields, self._declared, strict=True)
+        return [TypeRef(known.oid, -1, declared if declared != known.oid else 0) for known, declared in pairs]
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return record_text_encoder(self.fields, settings)
@@ -79,6 +88,43 @@ def known_output(query: tree.Query, column: int, type_: TypeRef, levels: Levels)
     return (
         _one(_types_of_output(query, column, levels[:-1])) if type_.oid in (RECORD, RECORD_ARRAY) else lookup(type_.oid)
     )
+
+
+def as_defined(
+    array: tree.Expr, columns: Sequence[TypeRef], levels: Levels
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """What makes the elements of an array of rows those of a column definition list: NULL is a row of NULLs. It raises
+    42804 at the first row where the rows are others (tupledesc_match), and NotOnRowPath as `known_type`."""
+    error: SqlError | None = None
+    if not _only_nulls(array):
+        known = known_type(array, levels)
+        element = known.element if isinstance(known, ArrayType) else None
+        if isinstance(element, AnonymousRow):
+            fields = element.declared
+        elif isinstance(element, CompositeType):
+            fields = [reference for _, reference in element.fields]
+        else:
+            raise NotOnRowPath("rows of unknown type")
+        try:
+            check_row(fields, columns)
+        except SqlError as wrong:
+            error = wrong
+    nothing = (None,) * len(columns)
+
+    def rows(values: Iterable[Any]) -> Iterator[Any]:
+        for row in values:
+            if row is not None and error is not None:
+                raise SqlError(error.sqlstate, error.message, detail=error.detail)
+            yield nothing if row is None else row
+
+    return rows
+
+
+def _only_nulls(array: tree.Expr) -> bool:
+    """Whether it is seen to be an array of NULLs, which are rows of no type."""
+    if isinstance(array, tree.ArrayExpr):
+        return all(map(_only_nulls, array.elements))
+    return isinstance(array, tree.Const) and array.value is None
 
 
 def _one(types: Iterable[SqlType | None]) -> SqlType:

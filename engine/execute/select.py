@@ -33,7 +33,7 @@ from engine.execute.joins import Step, expand_joins, flatten
 from engine.execute.measured import write_kept, write_next_row
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import needed_only, pull_up
-from engine.execute.records import known_output
+from engine.execute.records import as_defined, known_output
 from engine.execute.recursion import write_recursion
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
 from engine.execute.set_functions import (
@@ -624,6 +624,10 @@ class QueryCompiler:
             source = f"({source},)"
         elif self._reads_all:
             source = write_at_most(self.code, RANGE_LIMIT, call, source)
+        if call.type.oid == RECORD and call.function.source == "array_unnest":
+            columns = [column.type for column in entry.columns[: entry.column_counts[0]]]
+            defined = as_defined(call.arguments[0], columns, self.expressions.levels)
+            source = f"{self.code.constant(defined, 'defined')}({source})"
         wanted = names[:-1] if entry.ordinality else names
         single = entry.column_counts[0] == 1 and call.type.oid != RECORD
         target = f"{wanted[0]}" if single else f"({', '.join(wanted)},)"

@@ -8,7 +8,6 @@ from catalog.errors import not_supported
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.schema import Table
 from catalog.types import oids
-from catalog.types.base import TypeRef
 from engine.columnar.generate import queries
 from engine.columnar.generate.forms import Piece, convert, digits_of, form_of, unify_pieces
 from engine.columnar.generate.set_functions import PLAIN_SERIES, list_of_one, rows_of
@@ -163,7 +162,7 @@ def _lists(scope: Scope, entry: tree.RangeFunction) -> list[tuple[Piece, bool]]:
         at += count
         is_record = count != 1 or function.type.oid == oids.RECORD
         if isinstance(function, tree.FuncExpr) and function.function.returns_set:
-            fields = [TypeRef(column.type.oid) for column in columns] if is_record else []
+            fields = [column.type for column in columns] if is_record else []
             lists.append((rows_of(scope, function, fields), is_record))
         else:
             piece = expression(scope, function)

@@ -17,6 +17,7 @@ from engine.columnar.generate.state import Scope, expression, type_names
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import set_signature, struct_form, udf_form
 from engine.sql import tree
+from engine.sql.analyze.column_definitions import check_row
 
 PLAIN_SERIES = frozenset(
     {"generate_series_int4", "generate_series_step_int4", "generate_series_int8", "generate_series_step_int8"}
@@ -30,6 +31,10 @@ def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -
     argument_types = [argument.type for argument in node.arguments]
     as_text = any(is_whole(type_.oid) for type_ in (*argument_types, node.type, *fields))
     if function.source == "array_unnest" and not as_text:
+        if fields and not arguments[0].fields:
+            not_supported("rows of no known type on this query")
+        if fields:
+            check_row([type_ for type_, _ in arguments[0].fields], fields)
         return arguments[0]
     found = registry.implementation(function.source)
     side = found.duckdb if found is not None and not as_text else None

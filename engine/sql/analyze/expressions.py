@@ -376,7 +376,8 @@ def _row(state: State, node: ast.RowExpr) -> tree.Expr:
 def _row_field(state: State, item: tree.Expr) -> tree.Expr:
     """A field of a row. A literal that nothing gave a type is text, and told as unknown (record_send)."""
     value = coerce.settle_unknown(state, item)
-    if value is not item and isinstance(value, tree.Const):
+    lifted = isinstance(value, tree.Param) and value.number in state.shared.literals
+    if value is not item and (lifted or isinstance(value, tree.Const)):
         return replace(value, type=replace(value.type, domain=UNKNOWN))
     return value
 

@@ -18,6 +18,7 @@ from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, column_definitions, json_records, routines, scope
 from engine.sql.analyze.column_definitions import Definitions
+from engine.sql.analyze.declared import relation_of
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import has_conditions, value_rule
 from engine.sql.analyze.environment import undefined_table
@@ -404,6 +405,9 @@ def _function_columns(
                 message = "a column definition list is redundant for a function returning a named composite type"
                 fail("42601", message, at)
             fail("42601", 'a column definition list is only allowed for functions returning "record"', at)
+        if relation_of(state.environment, value.type) is not None:
+            message = "a column definition list is redundant for a function returning a named composite type"
+            fail("42601", message, definitions[0])
         return column_definitions.columns_of(state, definitions, value)
     if is_record:
         columns = scope.row_columns(state, value)
