@@ -22,7 +22,7 @@
     processes.py        processes that work for a statement and end with it
     durations.py        how long things take, as histograms for /metrics
     remembering.py      caches of what is made of a text: patterns, templates, time zones
-    encodings.py        the encodings that clients may ask for
+    encodings.py        the encodings that clients may ask for;  binary_texts.py  texts within binary values
     scram.py            what is stored of a password
 
 Subjects that other packages share with this one:

@@ -15,6 +15,8 @@
     names         the internal tables in which catalog functions find names, definitions and privileges
     definitions   the texts of definitions, and names as they are shown
     lookups       catalog functions as DuckDB SQL over all these
+    finding       which objects have the rows that a look-up wants
+    parameters    PostgreSQL's configuration parameters
     describing    pg_describe_object
     identities    pg_identify_object, pg_identify_object_as_address
     addresses     pg_get_object_address

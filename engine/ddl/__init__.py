@@ -14,6 +14,8 @@
     objects.py    schemas, databases, comments, renames, owners; roles.py  roles
     ownership.py  who owns what, to whom it may be given, and where it may go
     names.py      how objects are found, named and refused
+    like.py       CREATE TABLE (LIKE ...);  key_dependents.py  views that need a primary key
+    expressions.py    expressions that are kept as text;  rewrite_text.py  the same after a rename
     partitions.py, inheritance.py, alter_children.py    partitioned tables, inheritance, and ALTER of what has children
     exclusion.py  EXCLUDE;  foreign_keys.py;  branches.py  branches;  change_streams.py  change streams
 

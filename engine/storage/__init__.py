@@ -3,6 +3,7 @@
     interface.py      what the engine needs of a changelog, and what the rest of the engine needs of storage
     tablespace.py     one changelog, one LMDB environment, and the memtables between them
     stores.py, moments.py, joints.py    several tablespaces: routing, LSNs, commits over several of them
+    locking.py        who has a data directory
     directories.py    directories of tablespaces;  unwritable.py  a changelog that takes no commits
     edits.py          what one commit changes, as the body of a changelog entry
     keys.py, rows.py, row_batches.py, columns.py, arrays.py    stored forms: keys, one row, many rows, columns

@@ -7,6 +7,10 @@
 
 `open_store` takes any of these URLs; `claim` binds a store to one cluster. files.py appends small objects to packs:
 packs.py, appends.py. regional.py keeps a copy in a region that is far from the primary store.
+
+    open.py, claim.py, names.py    from a URL to a store; the store's cluster; names of objects
+    members.py, placement.py       members of a quorum; which of them an object goes to
+    calls.py, log_protocol.py, tls.py, store_files.py    calls under way; what log stores speak; TLS; file operations
 """
 
 from replication.stores.claim import claim

@@ -2,7 +2,7 @@
 
     server.py   the server, and what it lets in
     groups.py   the groups of routes that it has: one function each, which gets the `Admin` and returns its routes
-    health.py   /healthz and /readyz
+    health.py   /healthz and /readyz;  metrics.py  /metrics
 
 A handler runs on the engine's thread, between statements: it answers from memory, and leaves what takes long to a
 thread.

@@ -7,4 +7,5 @@ writing.py      a backup of a running node
 logs.py         where a running node's changelog is read: its own segments
 ledgers.py      the same in a cluster: the ledgers in the cluster's store
 restoring.py    a data directory as of an LSN, or a time
+compacting.py   makes a store of backups smaller
 """

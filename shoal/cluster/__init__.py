@@ -11,5 +11,6 @@ controller.py    replicas and leaders are where they should be: one node's offic
 mending.py       a quorum store is kept whole, and lets members go
 spaces.py        tablespaces in a cluster;  leading.py  who leads what;  holding.py  who holds what;  arrivals.py
                  tablespaces that a node gets while it runs
+past.py, region.py    the past for readers on a node; a copy of the changelog in this node's region
 flushing.py, carriers.py, checkpoints.py    what runs beside: flushes, carried sessions, checkpoints
 """

@@ -10,6 +10,8 @@
     ranges.py         FROM;  queries.py  SELECT, set operations, WITH
     dml.py            the SELECTs behind INSERT, UPDATE and DELETE
     shapes.py         statements whose arrays are no LISTs
+    levels.py, volatile_levels.py    queries of which one level becomes two;  operands.py  volatile operands
+    catalog_functions.py    functions that look into system views;  hypothetical.py  hypothetical-set aggregates
     window_order.py   the order of rows after window functions
     udf.py            names and signatures of UDFs
 

@@ -6,6 +6,10 @@
     resolve, coerce, typeinfo, typenames, literals                types: operators, functions, casts, literals
     scope, state  names, and what one query level knows
     from_clause, targets, clauses, select, set_operations, with_clause, views       queries
+    search_cycle    SEARCH and CYCLE;  column_definitions, json_records  calls in FROM that are told their columns
+    domains, declared    domains; which domain or row type an expression has;  routines  functions of users
+    collations, collated_trees, collated_functions    which collation decides, and what that does to the tree
+    sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
     changes, merge, conflicts, updatable, rules     INSERT, UPDATE, DELETE, MERGE and what tables and views add to them
 
 An error has the SQLSTATE, message, hint and position that PostgreSQL 15 gives. Everything that costs more than the walk
