@@ -9,7 +9,7 @@ BUDGET ?= 20m
 SUITES ?=
 WORKERS ?= 3
 
-.PHONY: help serve cluster install test test-long lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console clean
+.PHONY: help serve cluster install test test-long lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console lock clean
 
 help:            ## these lines
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: [^#]*## */\t/' | expand -t 18
@@ -85,6 +85,10 @@ docs: $(VENV)/.documentation      ## the documentation as a site: build/site/ind
 
 console:      ## bundles the console's page again, after a change in shoal/console/web (needs Node.js 20 and npm)
 	cd shoal/console/web && npm ci --no-audit --no-fund && npm run check && npm run build
+
+lock:      ## requirements.lock: what an image is built of, with hashes (needs uv)
+	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header --no-emit-index-url \
+		$(if $(UPGRADE),--upgrade) --quiet --output-file requirements.lock
 
 clean:      ## removes the environment and caches, never data
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build *.egg-info

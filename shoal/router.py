@@ -90,7 +90,7 @@ async def http_door(router: Router, listen: str) -> AsyncIterator[str]:
         return
     host, port = Config(listen=listen).address
     if not is_loopback(host):
-        raise ConfigError(f"refusing to serve HTTP on {host}: there is no password yet; use --http 127.0.0.1:PORT")
+        raise ConfigError(f"refusing to serve HTTP on {host}: it takes no passwords; use --http 127.0.0.1:PORT")
     application = SqlOverHttp(router.open_connection).application()
     application.router.add_get("/health", health_of(router.roster))
     runner = web.AppRunner(application, handler_cancellation=True, access_log=None)

@@ -26,7 +26,7 @@ member "error" of the object, behind "rows", with status 200.
 Limits: a request has at most REQUEST_LIMIT bytes, a row ROW_LIMIT, `concurrency` requests run at a time (503, 53300
 beyond); a client that goes away cancels its statement.
 
-There is no password yet, so only this machine may ask; and pages that a browser on this machine shows may not: a
+It takes no passwords, so only this machine may ask; and pages that a browser on this machine shows may not: a
 request with an Origin, or for a host that is not this machine's own name, is refused (403).
 """
 

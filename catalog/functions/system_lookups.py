@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from catalog import types
+from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implement, implements
 from catalog.schema import VirtualTable
@@ -241,7 +242,17 @@ def _column_is_updatable(call: CallContext, oid: int, number: int, triggers: boo
 
 
 _of_kind("pg_relation_is_publishable", lambda kind, oid: kind == "r" and oid >= 16384)
-_by_key("pg_sequence_last_value", internal.SEQUENCE_VALUES, "last")
+
+
+@implements("pg_sequence_last_value", needs_session=True)
+def _sequence_last_value(call: CallContext, oid: int) -> int | None:
+    """Raises 42501."""
+    for _, value, denied in find(call, internal.SEQUENCE_VALUES, "oid", oid):
+        if denied is not None:
+            raise SqlError("42501", f"permission denied for sequence {denied}")
+        return cast("int | None", value)
+    return None
+
 
 # ---- statistics: what is not measured is zero, as in lookups.py -----------------------------------------------------
 

@@ -496,7 +496,15 @@ register(
     "pg_stat_get_last_autoanalyze_time",
     lambda a: "NULL::TIMESTAMP",
 )
-_by_key("pg_sequence_last_value", SEQUENCE_VALUES, "last")
+
+
+def _sequence_last_value(arguments: list[str]) -> str:
+    denied = look_up(SEQUENCE_VALUES, "denied", arguments[0])
+    error = sql_error_call_of("42501", f"'permission denied for sequence ' || {denied}")
+    return f"CASE WHEN {denied} IS NOT NULL THEN {error} ELSE {look_up(SEQUENCE_VALUES, 'last', arguments[0])} END"
+
+
+register("pg_sequence_last_value", _sequence_last_value, SEQUENCE_VALUES)
 
 
 def _of_kind(sources: str, condition: str) -> None:

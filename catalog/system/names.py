@@ -436,7 +436,25 @@ def _roles(items: list[Item], surroundings: Surroundings) -> Columns:
 @content(internal.SEQUENCE_VALUES, "live")
 def _sequence_values(_: list[Item], surroundings: Surroundings) -> Columns:
     found = surroundings.live.sequence_values()
-    return {"oid": [oid for oid, _ in found], "last": [value for _, value in found]}
+    catalog, user = surroundings.catalog, surroundings.user
+
+    def denied(oid: int) -> str | None:
+        """The name of a sequence that the user may not look at."""
+        item = catalog.get(oid)
+        if (
+            not isinstance(item, Sequence)
+            or user is None
+            or user.superuser
+            or privileges.may(catalog, item, user, "rU")
+        ):
+            return None
+        return item.name
+
+    return {
+        "oid": [oid for oid, _ in found],
+        "last": [value for _, value in found],
+        "denied": [denied(oid) for oid, _ in found],
+    }
 
 
 @content(internal.RELATION_SIZES, "live")

@@ -159,7 +159,7 @@ SCHEMA_NAMES = _table(15010, "schema_names", oid=_O, name=_T, shown=_T, owned=_B
 ROLE_NAMES = _table(15011, "role_names", oid=_O, name=_T, shown=_T, held=_B, member=_B, admin=_B)
 OWNED_SEQUENCES = _table(15012, "owned_sequences", relation=_O, name=_T, shown=_T)
 DATABASE_SIZES = _table(15013, "database_sizes", oid=_O, name=_T, size=oids.INT8)
-SEQUENCE_VALUES = _table(15014, "sequence_values", oid=_O, last=oids.INT8)
+SEQUENCE_VALUES = _table(15014, "sequence_values", oid=_O, last=oids.INT8, denied=_T)
 SETTINGS = _table(15015, "setting_values", name=_T, value=_T)
 ROLE_GROUPS = _table(15016, "role_groups", member=_O, role=_O, inherited=_B)
 HELD = _table(15017, "held_privileges", oid=_O, number=oids.INT4, name=_T, held=_T)

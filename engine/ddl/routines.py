@@ -58,6 +58,7 @@ def create(context: DdlContext, statement: ast.CreateFunctionStmt) -> str:
         rows=1000.0 if returns_set else 0.0, owner=context.user_oid,
     )  # fmt: skip
     fresh = _with_options(fresh, options)
+    _check_leakproof(context, fresh)
     context.lock_name(schema.oid, f"{fresh.name}()")
     existing = _same(context, fresh)
     if existing is not None:
@@ -110,6 +111,11 @@ def _check_language(options: dict[str, ast.FunctionOption], statement: ast.Creat
         if statement.kind == "procedure" and name in options:
             message = "invalid attribute in procedure definition"
             raise SqlError("42P13", message, position=options[name].location + 1)
+
+
+def _check_leakproof(context: DdlContext, item: Routine) -> None:
+    if item.leakproof and not context.is_superuser:
+        raise SqlError("42501", "only superuser can define a leakproof function")
 
 
 def _with_options(item: Routine, options: dict[str, ast.FunctionOption]) -> Routine:
@@ -499,7 +505,10 @@ def _altered(context: DdlContext, item: Routine, statement: ast.AlterFunctionStm
     options = _options(statement.options)
     if "support" in options:
         not_supported("SUPPORT of a function")
-    return _with_options(item, options)
+    changed = _with_options(item, options)
+    if "leakproof" in options:
+        _check_leakproof(context, changed)
+    return changed
 
 
 def _commented(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:

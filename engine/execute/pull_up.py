@@ -20,6 +20,7 @@ from functools import reduce
 from engine.execute.joins import shift_levels
 from engine.execute.walk import conjuncts, has_sublink, is_volatile, own_parts, transform, variables
 from engine.sql import tree
+from engine.sql.barriers import tells
 
 
 def pull_up(query: tree.Query) -> tree.Query:
@@ -29,7 +30,7 @@ def pull_up(query: tree.Query) -> tree.Query:
     inner: dict[int, tree.Query] = {}
     for relation in firm_places(query.from_items):
         entry = query.range_table[relation]
-        if isinstance(entry, tree.RangeSubquery) and _is_plain(entry.query):
+        if isinstance(entry, tree.RangeSubquery) and not entry.apart and _is_plain(entry.query):
             inner[relation] = pull_up(entry.query)
     if inner:
         for item in variables(own_parts(query)):
@@ -50,7 +51,8 @@ def push_down(query: tree.Query) -> tree.Query:
         relation = next(iter(used))[0] if len(used) == 1 and next(iter(used))[1] == 0 else -1
         entry = range_table[relation] if relation in places else None
         if isinstance(entry, tree.RangeSubquery) and not has_sublink(condition) and not is_volatile(condition):
-            inside = _with_condition(entry.query, condition, relation)
+            told = entry.apart and tells(condition)
+            inside = None if told else _with_condition(entry.query, condition, relation)
             if inside is not None:
                 range_table[relation] = replace(entry, query=inside)
                 continue

@@ -42,6 +42,7 @@ from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expanded
 from engine.sql.analyze.rules import check_calls
 from engine.sql.analyze.walk import expressions_in
+from engine.sql.barriers import settled
 from engine.sql.normalize import described
 from engine.sql.parser import parse, parse_type_name
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
@@ -236,7 +237,7 @@ def planned(
 ) -> Prepared:
     """The plan of an analysed query or change."""
     session.check_privileges(analyzed)
-    analyzed = expanded(analyzed, environment)
+    analyzed = settled(expanded(analyzed, environment), session.catalog)
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
         if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):

@@ -404,7 +404,7 @@ class SessionState:
             raise SqlError("22023", f'role "{user}" does not exist')
         if user != owner and not (isinstance(base, Role) and base.superuser):
             if name == "session_authorization":
-                raise SqlError("42501", "permission denied to set session authorization")
+                raise SqlError("42501", f'permission denied to set session authorization "{user}"')
             if not isinstance(base, Role) or not is_member(catalog, base, found.oid):
                 raise SqlError("42501", f'permission denied to set role "{user}"')
         settings = self.settings

@@ -7,22 +7,26 @@
                                      is a security_invoker view
     a schema                         USAGE, for what the statement itself names
 
+Of several that are missing, PostgreSQL tells the first in the order of its plan: engine/sql/need_order.py.
+
 What constraints and foreign keys look at needs nothing of the user. Plans are made for one user and one catalog, so
 this runs once for a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 
 from catalog.errors import SqlError
 from catalog.privileges import may, may_columns, names_of
 from catalog.schema import FIRST_USER_OID, PG_CATALOG_OID, Catalog, Role, Schema, Sequence, Table, View, VirtualTable
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
+from engine.sql.need_order import ON, Need, Order, is_inlined, joined_sublinks, stays, stays_barrier, stays_in_union
 
-_ON = ("yes", "true", "on", "1", "")
 _SKIPPED = frozenset({"function", "operator", "functions", "operators", "type", "table", "location", "element_type"})
 
 _ALL, _STATISTICS = frozenset({"pg_read_all_data"}), frozenset({"pg_read_all_data", "pg_read_all_stats"})
@@ -56,7 +60,19 @@ RESERVED = frozenset(
 )  # fmt: skip
 """The built-in functions (OIDs) that PUBLIC may not execute."""
 
-_Level = tuple[tuple[tree.RangeEntry, ...], frozenset[int]]  # range table, and entries that are EXCLUDED
+
+@dataclass(slots=True)
+class _Level:
+    """A query or a change. `excluded`: entries that are EXCLUDED; `named`: its names are the user's, not a view's;
+    `read`: by the place of a relation, its columns that are referred to."""
+
+    statement: tree.Statement
+    excluded: frozenset[int]
+    role: Role
+    named: bool
+    read: dict[int, set[int]] = field(default_factory=dict)
+    order: Order = field(default_factory=Order)
+    inlined: dict[str, tuple[Order, bool]] = field(default_factory=dict)  # WITH queries that stand where they are named
 
 
 def role_of(catalog: Catalog, name: str) -> Role:
@@ -69,39 +85,48 @@ def role_of(catalog: Catalog, name: str) -> Role:
 
 def check(catalog: Catalog, user: Role, statement: tree.Statement) -> None:
     """42501 unless the user may run the statement: superusers too, where a view's owner may not read what it reads."""
-    _Needs(catalog, user).statement(statement, (), user)
+    needs = _Needs(catalog, user)
+    order = needs.statement(statement, user, True)
+    for ask in (*needs.schemas, *(need.check for need in order.all()), *needs.calls):
+        ask()
 
 
 def permission_denied(catalog: Catalog, item: object) -> SqlError:
     """42501 for a relation or a schema."""
     words = {Table: "table", View: "view", Sequence: "sequence", Schema: "schema"}
-    return SqlError("42501", f"permission denied for {words[type(item)]} {item.name}")  # type: ignore[attr-defined]
+    word = "materialized view" if isinstance(item, Table) and item.query is not None else words[type(item)]
+    return SqlError("42501", f"permission denied for {word} {item.name}")  # type: ignore[attr-defined]
 
 
 class _Needs:
-    """One statement."""
+    """One statement. What it needs is gathered in PostgreSQL's order, since the first that is missing is told."""
 
     def __init__(self, catalog: Catalog, user: Role) -> None:
         self.catalog = catalog
         self.user = user
-        self.columns: dict[tuple[int, int], tuple[object, Role, set[int]]] = {}
+        self.schemas: list[
+            Callable[[], None]
+        ] = []  # of what the statement names, which is asked when a name is looked up
+        self.calls: list[Callable[[], None]] = []  # which is asked when a statement begins to run
 
     # ---- relations --------------------------------------------------------------------------------------------------
 
-    def _schema(self, item: Table | View | Sequence, role: Role) -> None:
-        schema = self.catalog.get(item.schema)
-        if role is self.user and isinstance(schema, Schema) and not may(self.catalog, schema, role, "U"):
+    def _name(self, item: object) -> None:
+        """The statement names this relation."""
+        schema = self.catalog.get(item.schema) if isinstance(item, (Table, View, Sequence)) else None
+        if isinstance(schema, Schema):
+            self.schemas.append(partial(self._usage, schema))
+
+    def _usage(self, schema: Schema) -> None:
+        if not may(self.catalog, schema, self.user, "U"):
             raise permission_denied(self.catalog, schema)
 
     def _need(self, item: object, role: Role, letter: str, columns: Iterable[int] = ()) -> None:
         if isinstance(item, (Table, View)):
-            self._schema(item, role)
             if not may_columns(self.catalog, item, role, letter, frozenset(columns)):
                 raise permission_denied(self.catalog, item)
-        elif isinstance(item, Sequence):
-            self._schema(item, role)
-            if not may(self.catalog, item, role, letter):
-                raise permission_denied(self.catalog, item)
+        elif isinstance(item, Sequence) and not may(self.catalog, item, role, letter):
+            raise permission_denied(self.catalog, item)
 
     def _relation(self, entry: tree.RangeEntry) -> object:
         """The object that an entry reads, if it is one with privileges."""
@@ -113,49 +138,74 @@ class _Needs:
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
-    def statement(self, node: tree.Statement, levels: tuple[_Level, ...], role: Role) -> None:
-        """Everything that one statement or query needs as `role`."""
-        if isinstance(node, tree.Query):
-            self._query(node, levels, role)
-        else:
-            self._change(node, levels, role)
+    def statement(self, node: tree.Statement, role: Role, named: bool) -> Order:
+        """Everything that one statement or query needs as `role`. `named`: its names are the user's, not a view's."""
+        return self._query(node, role, named) if isinstance(node, tree.Query) else self._change(node, role, named)
 
-    def _query(self, node: tree.Query, levels: tuple[_Level, ...], role: Role) -> None:
-        read: dict[int, set[int]] = {
-            index: set() for index, entry in enumerate(node.range_table) if self._relation(entry) is not None
-        }
-        inside = (*levels, (node.range_table, frozenset[int]()))
-        self._within(node, inside, role, read)
-        for index, columns in read.items():
-            self._need(self._relation(node.range_table[index]), role, "r", columns)
-        for mark in node.row_marks:
-            self._need(self._relation(node.range_table[mark.relation]), role, "w")
+    def _query(self, node: tree.Query, role: Role, named: bool) -> Order:
+        level = _Level(node, frozenset(), role, named)
+        for index, entry in enumerate(node.range_table):
+            if self._relation(entry) is not None:
+                level.read[index] = set()
+        self._ctes(node, level)
+        joined = joined_sublinks(node.where)
+        for part in fields(node):
+            if part.name not in ("range_table", "ctes"):
+                self._collect(getattr(node, part.name), level, joined)
+        marked = {mark.relation for mark in node.row_marks}
+        for index, entry in enumerate(node.range_table):
+            needs = self._of_entry(index, level) if index in level.read else []
+            if index in marked:
+                needs.append(self._wanted(self._relation(entry), role, "w"))
+            self._entry(entry, needs, level)
+        level.order.ctes += (inner for inner, _ in level.inlined.values())  # named further in
+        for link in joined:
+            inner = self._nested(link.query, level)
+            if link.kind == "exists":
+                level.order.take_over(inner)
+            else:
+                level.order.add(inner, stays(link.query))
+        return level.order
 
-    def _within(self, node: object, levels: tuple[_Level, ...], role: Role, read: dict[int, set[int]]) -> None:
-        """The columns that a query's own parts refer to, into `read`; its entries, WITH queries and sub-queries."""
-        assert isinstance(node, (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge))
-        self._entries(node, levels, role, read)
-        if isinstance(node, tree.Query):
-            skipped = ("range_table", "ctes")
-            self._collect(
-                [getattr(node, one.name) for one in fields(node) if one.name not in skipped], levels, role, read
-            )
+    def _of_entry(self, index: int, level: _Level) -> list[Need]:
+        """What the reading of a relation needs; which of its columns are read is known at the end only."""
+        item = self._relation(level.statement.range_table[index])
+        if level.named:
+            self._name(item)
+        return [self._wanted(item, level.role, "r", level.read[index])]
 
-    def _entries(self, node: tree.Statement, levels: tuple[_Level, ...], role: Role, read: dict[int, set[int]]) -> None:
+    def _wanted(self, item: object, role: Role, letter: str, columns: Iterable[int] = ()) -> Need:
+        return Need(partial(self._need, item, role, letter, columns), isinstance(item, View))
+
+    def _ctes(self, node: tree.Statement, level: _Level) -> None:
         for cte in node.ctes:
-            self._nested(cte.query, levels, role, read)
-        for entry in node.range_table:
-            if isinstance(entry, tree.RangeTable):
-                self._built_in(entry.table.oid, role)
-            elif isinstance(entry, tree.RangeSubquery):
-                if entry.view is not None and entry.view < FIRST_USER_OID:
-                    self._built_in(entry.view, role)
-                    continue  # what it reads, it reads as a superuser
-                owner = self._view_role(entry, role)
-                self._nested(entry.query, levels, owner, read)
-            elif isinstance(entry, (tree.RangeFunction, tree.RangeValues)):
-                parts = entry.functions if isinstance(entry, tree.RangeFunction) else entry.rows
-                self._collect(parts, levels, role, read)
+            inner = self._nested(cte.query, level)
+            if isinstance(cte.query, tree.Query) and is_inlined(cte, node):
+                level.inlined[cte.name] = inner, stays(cte.query)
+            else:
+                level.order.ctes.append(inner)
+
+    def _entry(self, entry: tree.RangeEntry, needs: list[Need], level: _Level) -> None:
+        """One entry of a range table. `needs`: of the entry itself, if it is a relation."""
+        if isinstance(entry, tree.RangeSubquery):
+            if entry.view is not None and entry.view < FIRST_USER_OID:
+                level.order.own.append(Need(partial(self._built_in, entry.view, level.role), True))
+                return  # what it reads, it reads as a superuser
+            view = None if entry.view is None else self.catalog.get(entry.view)
+            inner = self._nested(entry.query, level, self._view_role(view, level.role), view is None)
+            inner.own[:0] = needs
+            leaf = isinstance(level.statement, tree.Query) and level.statement.set_operation is not None
+            apart = (stays_in_union if leaf else stays)(entry.query) or stays_barrier(view, entry.query)
+            level.order.add(inner, apart, is_arm=leaf)
+            return
+        if isinstance(entry, tree.RangeCte) and not entry.levels_up and entry.name in level.inlined:
+            level.order.add(*level.inlined.pop(entry.name))
+            return
+        level.order.own += needs
+        if isinstance(entry, tree.RangeTable):
+            level.order.own.append(Need(partial(self._built_in, entry.table.oid, level.role)))
+        elif isinstance(entry, (tree.RangeFunction, tree.RangeValues)):
+            self._collect(entry.functions if isinstance(entry, tree.RangeFunction) else entry.rows, level)
 
     def _built_in(self, oid: int, role: Role) -> None:
         """42501 for a built-in relation that is not everybody's."""
@@ -168,55 +218,58 @@ class _Needs:
             word = "table" if isinstance(item, VirtualTable) and item.kind == "r" else "view"
             raise SqlError("42501", f"permission denied for {word} {item.name}")
 
-    def _view_role(self, entry: tree.RangeSubquery, role: Role) -> Role:
-        view = self.catalog.get(entry.view or 0)
-        if not isinstance(view, View) or dict(view.options).get("security_invoker", "off") in _ON:
+    def _view_role(self, view: object, role: Role) -> Role:
+        """Whose rights the query of a view has."""
+        if not isinstance(view, View) or dict(view.options).get("security_invoker", "off") in ON:
             return role
         owner = self.catalog.get(view.owner)
         return owner if isinstance(owner, Role) else role
 
-    def _nested(self, node: tree.Statement, levels: tuple[_Level, ...], role: Role, read: dict[int, set[int]]) -> None:
+    def _nested(
+        self, node: tree.Statement, level: _Level, role: Role | None = None, named: bool | None = None
+    ) -> Order:
         """A query within another one. What it refers to there counts there, by the role of that level."""
-        self.statement(node, levels, role)
-        outer = _outer_columns(node)
-        for up, relation, column in outer:
+        found = self.statement(node, role or level.role, level.named if named is None else level.named and named)
+        for up, relation, column in _outer_columns(node):
             if up == 1:
-                self._refer(levels[-1], relation, column, read)
+                self._refer(level, relation, column)
+        return found
 
-    def _collect(self, node: object, levels: tuple[_Level, ...], role: Role, read: dict[int, set[int]]) -> None:
-        """The columns of this level that expressions refer to."""
+    def _collect(self, node: object, level: _Level, left_out: Several[object] = ()) -> None:
+        """The columns of this level that expressions refer to, and what sub-queries in them need. `left_out`: those
+        sub-queries that somebody else looks at."""
         if isinstance(node, (tuple, list)):
             for item in node:
-                self._collect(item, levels, role, read)
+                self._collect(item, level, left_out)
         elif isinstance(node, tree.Query):
-            self._nested(node, levels, role, read)
-        elif isinstance(node, tree.FuncExpr) and node.function.oid in RESERVED and not role.superuser:
-            raise SqlError("42501", f"permission denied for function {node.function.name}")
+            if all(node is not getattr(other, "query", other) for other in left_out):
+                level.order.sublinks.append(self._nested(node, level))
         elif isinstance(node, tree.Var):
             if node.levels_up == 0:
-                self._refer(levels[-1], node.relation, node.column, read)
+                self._refer(level, node.relation, node.column)
         elif is_dataclass(node) and not isinstance(node, type) and type(node).__module__ == tree.__name__:
+            if isinstance(node, tree.FuncExpr) and node.function.oid in RESERVED and not level.role.superuser:
+                self.calls.append(partial(_refuse_call, node.function.name))
             for one in fields(node):
                 if one.name not in _SKIPPED:
-                    self._collect(getattr(node, one.name), levels, role, read)
+                    self._collect(getattr(node, one.name), level, left_out)
 
-    def _refer(self, level: _Level, relation: int, column: int, read: dict[int, set[int]]) -> None:
-        entries, excluded = level
-        if relation in excluded:  # a new row that was in conflict
+    def _refer(self, level: _Level, relation: int, column: int) -> None:
+        if relation in level.excluded:  # a new row that was in conflict
             relation = 0
-        if relation >= len(entries):
+        if relation >= len(level.statement.range_table):
             return
-        entry = entries[relation]
+        entry = level.statement.range_table[relation]
         if isinstance(entry, tree.RangeJoin):
             for item in [entry.expressions[column - 1]] if column else entry.expressions:
                 for found in _variables(item):
-                    self._refer(level, found.relation, found.column, read)
+                    self._refer(level, found.relation, found.column)
             return
         found_relation = self._relation(entry)
         if found_relation is None:
             self._built_in_column(entry, column)
             return
-        numbers = read.setdefault(relation, set())
+        numbers = level.read.setdefault(relation, set())
         if column:
             numbers.add(column)
         elif isinstance(found_relation, (Table, View)):
@@ -232,62 +285,70 @@ class _Needs:
 
     # ---- changes ----------------------------------------------------------------------------------------------------
 
-    def _change(
-        self, node: tree.Insert | tree.Update | tree.Delete | tree.Merge, levels: tuple[_Level, ...], role: Role
-    ) -> None:
+    def _change(self, node: tree.Insert | tree.Update | tree.Delete | tree.Merge, role: Role, named: bool) -> Order:
         """A change. Of a view: of the view as the user, and of what is under it as its owner."""
-        read: dict[int, set[int]] = {
-            index: set()
-            for index, entry in enumerate(node.range_table)
-            if index and self._relation(entry) is not None and not (isinstance(node, tree.Insert) and index == 1)
-        }
-        excluded = frozenset([1]) if isinstance(node, tree.Insert) else frozenset[int]()
-        inside = (*levels, (node.range_table, excluded))
-        self._entries(node, inside, role, read)
-        self._collect(_parts(node), inside, role, read)
+        is_insert = isinstance(node, tree.Insert)
+        level = _Level(node, frozenset([1]) if is_insert else frozenset(), role, named)
+        for index, entry in enumerate(node.range_table):
+            if index > is_insert and self._relation(entry) is not None:
+                level.read[index] = set()
+        self._ctes(node, level)
+        source = node.source if isinstance(node, tree.Insert) else None
+        self._collect(_parts(node), level, (source,))
+        for index, entry in enumerate(node.range_table):
+            needs = self._of_entry(index, level) if index > is_insert and index in level.read else []
+            if index:  # PostgreSQL has no rights on built-in tables that are changed
+                self._entry(entry, needs, level)
+        level.order.ctes += (inner for inner, _ in level.inlined.values())
+        if isinstance(source, tree.Query):
+            level.order.add(self._nested(source, level), stays(source))
         if isinstance(node, tree.Insert) and node.on_conflict is not None:
             for oid in node.on_conflict.index_oids:
                 numbers = (column.number for column in self.catalog.index(oid).columns)
-                read.setdefault(0, set()).update(number for number in numbers if number)
-        read_of_target = read.pop(0, set() if isinstance(node, tree.Merge) else None)
-        needs: list[tuple[str, Iterable[int]]] = list(_writes(node))
-        views = () if isinstance(node, tree.Merge) else node.views
-        if views:  # their conditions are not the statement's
-            read_of_target = {*views[-1].referred} or None
-        if read_of_target is not None:
-            needs.append(("r", read_of_target))
-        self._target(node, role, needs)
-        for index, columns in read.items():
-            self._need(self._relation(node.range_table[index]), role, "r", columns)
+                level.read.setdefault(0, set()).update(number for number in numbers if number)
+        first, behind = self._target(
+            node, role, named, level.read.get(0, set() if isinstance(node, tree.Merge) else None)
+        )
+        level.order.own = [*first, *level.order.own, *behind]
+        return level.order
 
     def _target(
         self,
         node: tree.Insert | tree.Update | tree.Delete | tree.Merge,
         role: Role,
-        needs: list[tuple[str, Iterable[int]]],
-    ) -> None:
-        """What a change needs of its target, by letters with the table's columns."""
+        named: bool,
+        read: Iterable[int] | None,
+    ) -> tuple[list[Need], list[Need]]:
+        """What a change needs of the relation that it names, and of those under it if that is a view. `read`: the
+        target's columns that it reads, None for a change that looks at none."""
         table = self.catalog.get(node.table.oid)
-        for used in () if isinstance(node, tree.Merge) else node.views:
+        views = () if isinstance(node, tree.Merge) else node.views  # MERGE takes no view
+        if named:
+            self._name(self.catalog.get(views[0].oid) if views else table)
+        if views:  # their conditions are not the statement's
+            read = views[-1].referred or None
+        letters: list[tuple[str, Iterable[int]]] = [*_writes(node), *([] if read is None else [("r", read)])]
+        needs: list[list[Need]] = []
+        for used in views:
             view = self.catalog.get(used.oid)
             assert isinstance(view, View)
-            self._passage(view, role, used, needs)
-            if dict(view.options).get("security_invoker", "off") not in _ON:
-                owner = self.catalog.get(view.owner)
-                role = owner if isinstance(owner, Role) else role
-        if not role.superuser:
-            for letter, columns in needs:
-                self._need(table, role, letter, columns)
+            needs.append([Need(partial(self._passage, view, role, used, [letter for letter, _ in letters]), True)])
+            role = self._view_role(view, role)
+        needs.append([self._wanted(table, role, letter, columns) for letter, columns in letters])
+        return needs[0], [need for behind in needs[1:] for need in behind]
 
-    def _passage(self, view: View, role: Role, used: tree.ViewUse, needs: list[tuple[str, Iterable[int]]]) -> None:
+    def _passage(self, view: View, role: Role, used: tree.ViewUse, letters: Iterable[str]) -> None:
         """What a change needs of a view that it goes through. Who reads none of its columns need not be able to."""
-        self._schema(view, role)
         columns = {"r": used.read, "a": used.inserted, "w": used.updated}
-        for letter, _ in needs:
+        for letter in letters:
             if letter == "d" and not may(self.catalog, view, role, letter):
                 raise permission_denied(self.catalog, view)
             if letter != "d" and (letter != "r" or used.read):
                 self._need(view, role, letter, columns[letter])
+
+
+def _refuse_call(name: str) -> None:
+    raise SqlError("42501", f"permission denied for function {name}")
 
 
 def _writes(node: tree.Statement) -> list[tuple[str, tuple[int, ...]]]:

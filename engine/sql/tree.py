@@ -462,6 +462,7 @@ class RangeSubquery:
     columns: tuple[RangeColumn, ...]
     lateral: bool = False
     view: int | None = None  # OID of the view that it came from
+    apart: bool = False  # nothing around it may be computed before its own conditions (engine/sql/barriers.py)
 
 
 @dataclass(frozen=True, slots=True)

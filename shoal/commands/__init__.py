@@ -12,6 +12,7 @@
     check.py         whether all replicas hold the same
     check_indexes.py whether indexes hold what the rows give
     doctor.py        what is wrong with the directory of a stopped server
+    health.py        whether a server or a router answers
     store.py         another store; another member for a quorum store, or one less
     backup.py        backups of a running server, and what is made of them: verify, restore
     restore_as.py    restore of one database beside others
@@ -104,6 +105,13 @@ DOCTOR_EXAMPLES = """examples:
   shoal doctor /var/lib/shoal --json
 Reads the tables and the changelog of a stopped server and changes nothing. The exit status is 1 when something is
 wrong; the last lines then say what to do.
+"""
+
+HEALTH_EXAMPLES = """examples:
+  shoal health                                          a server, or a router, on 127.0.0.1:5432 or at SHOAL_LISTEN
+  shoal health 127.0.0.1:6543
+  shoal health http://127.0.0.1:8080/readyz             the administration port: whether clients are answered
+The exit status is 0 when it answers. Nobody logs in.
 """
 
 LEAD_EXAMPLES = """examples:
@@ -213,6 +221,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     doctor = _parser(commands, "doctor", "look for damage in the directory of a stopped server", DOCTOR_EXAMPLES)
     doctor.add_argument("directory", metavar="DIR", help="the data directory of the server")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
+    health = _parser(commands, "health", "see whether a server or a router answers", HEALTH_EXAMPLES)
+    health.add_argument("address", metavar="HOST:PORT|URL", nargs="?", help="default: SHOAL_LISTEN, or 127.0.0.1:5432")
+    health.add_argument("--timeout", metavar="SECONDS", type=float, default=5.0, help="default: 5")
+    health.add_argument("--json", action="store_true", help="one JSON object")
     _archive(commands)
     add_pipeline(
         _parser(commands, "pipeline", "import, export, copy and query data with Spark", PIPELINE_EXAMPLES), _parser
@@ -350,6 +362,10 @@ def run_command(options: argparse.Namespace) -> int:
         from shoal.commands import doctor
 
         return doctor.run(options)
+    if options.command == "health":
+        from shoal.commands import health
+
+        return health.run(options)
     if options.command == "restore" and options.as_name is not None:
         from shoal.commands import restore_as
 

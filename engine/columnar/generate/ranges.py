@@ -15,6 +15,8 @@ from engine.columnar.generate.state import Scope, Source, expression
 from engine.sql import tree
 from engine.sql.analyze.column_definitions import check_row
 
+APART = (1 << 63) - 1
+"""A LIMIT of so many rows is none, but DuckDB computes nothing below it that stands above."""
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
 
@@ -54,6 +56,8 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> str:
         body = queries.query(entry.query, scope)
         source = scope.sources[relation] = Source.of_pieces(alias, body.pieces)
         sql = body.sql
+        if entry.apart:
+            sql = f"SELECT * FROM ({sql}) LIMIT {APART}"
         if nullable and not entry.lateral:
             source.present = f"{alias}.m"
             sql = f"SELECT *, TRUE AS m FROM ({sql})"

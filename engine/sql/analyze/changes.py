@@ -21,7 +21,7 @@ from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import expand_star, range_columns, settle, target_list
 from engine.sql.analyze.typeinfo import TEXT_REF, UNKNOWN, type_name
-from engine.sql.analyze.updatable import joined, view_target
+from engine.sql.analyze.updatable import view_target
 from engine.sql.analyze.walk import expressions_in, shift_levels
 from engine.sql.analyze.with_clause import with_clause
 
@@ -465,7 +465,7 @@ def _changed_rows(
     if node.where is not None:
         where = coerce.to_boolean(state, expression(state, node.where, "WHERE"), "WHERE")
     if item.view is not None:
-        where = joined(item.view.conditions, where)
+        where = item.view.where(where)
     return table, item, places, where, _returning(state, item, node.returning)
 
 
@@ -528,7 +528,7 @@ def _assign_one(
             check_default(target)
         if number in plain:
             fail("42601", f'multiple assignments to same column "{_own_name(table, column)}"')
-        before = values.get(number) or item.expressions[item.by_name[column.name]]
+        before = values.get(number) or item.read(item.by_name[column.name])
         values[number] = store_part(state, before, column, target, value, "UPDATE")
         return
     if number in values:

@@ -83,7 +83,7 @@ def _arbiters(
             position = item.by_name.get(element.name)
             if position is None:
                 fail("42703", f'column "{element.name}" does not exist', element)
-            named = item.expressions[position]
+            named = item.read(position)
             if isinstance(named, tree.Var):
                 wanted.add(named.column)
             else:

@@ -483,7 +483,7 @@ def _merge(
                 fail("42703", f'column "{name}" specified in USING clause does not exist in {which} table')
             if position == -1:
                 fail("42702", f'common column name "{name}" appears more than once in {which} table')
-            sides.append(item.expressions[position])
+            sides.append(item.read(position))
         test = make_operator(state, ("=",), sides[0], sides[1], -1)
         tests.append(coerce.to_boolean(state, test, "JOIN/USING"))
         merged.append(_merged_column(state, node.kind, sides[0], sides[1]))
@@ -516,11 +516,11 @@ def _joined_columns(
 ) -> tuple[list[str], list[tree.Expr]]:
     """The columns of a join: what USING merged, then those of both sides."""
     if not using:
-        return left.names + right.names, left.expressions + right.expressions
+        return left.names + right.names, left.read_all() + right.read_all()
     names = list(using)
     expressions = list(merged)
     for side in (left, right):
-        for name, expr in zip(side.names, side.expressions, strict=True):
+        for name, expr in zip(side.names, side.read_all(), strict=True):
             if name not in using:
                 names.append(name)
                 expressions.append(expr)

@@ -151,7 +151,7 @@ def _values(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Qu
     item = positional_item(state.add(entry), entry)
     state.names.append(item)
     state.namespace.append(item)
-    targets = [make_target(state, expr, name) for name, expr in zip(names, item.expressions, strict=True)]
+    targets = [make_target(state, expr, name) for name, expr in zip(names, item.read_all(), strict=True)]
     order = clauses.order_by(state, node.order_by, targets)
     offset = clauses.limit(state, node.offset, "OFFSET")
     limit = clauses.limit(state, node.limit, "LIMIT", node.limit_with_ties)

@@ -114,7 +114,7 @@ class NamespaceItem:
     """One entry of a query level's namespace."""
 
     __slots__ = (
-        "_by_name", "alias", "columns_visible", "entry", "expressions", "index", "lateral_ok", "lateral_only", "names",
+        "_by_name", "_expressions", "alias", "columns_visible", "entry", "index", "lateral_ok", "lateral_only", "names",
         "origins", "table_visible", "using", "view",
     )  # fmt: skip
 
@@ -133,7 +133,7 @@ class NamespaceItem:
         self.index = index
         self.entry = entry
         self.names = names
-        self.expressions = expressions
+        self._expressions = expressions
         self.origins = origins
         self.table_visible = True
         self.columns_visible = True
@@ -150,6 +150,19 @@ class NamespaceItem:
         if found is None:
             found = self._by_name = positions(self.names)
         return found
+
+    def read(self, position: int) -> tree.Expr:
+        """What a column stands for, in an expression that reads it. A view that the statement changes is told which of
+        its columns are read: of the table under it a statement needs more than of the view."""
+        if self.view is not None:
+            self.view.reads((position,))
+        return self._expressions[position]
+
+    def read_all(self) -> list[tree.Expr]:
+        """The same for all columns."""
+        if self.view is not None:
+            self.view.reads(range(len(self._expressions)))
+        return self._expressions
 
     def origin(self, position: int) -> tuple[int, int]:
         """(table OID, attnum) of a column, (0, 0) when it is computed."""

@@ -69,7 +69,7 @@ def expand_star(state: State, node: ast.ColumnRef) -> list[tuple[str, tree.Expr]
                 continue
             any_item = True
             found.extend(
-                (name, scope.lifted(expr, 0, location)) for name, expr in zip(item.names, item.expressions, strict=True)
+                (name, scope.lifted(expr, 0, location)) for name, expr in zip(item.names, item.read_all(), strict=True)
             )
         if not any_item:
             fail("42601", "SELECT * with no tables specified is not valid", location)
@@ -88,7 +88,7 @@ def expand_star(state: State, node: ast.ColumnRef) -> list[tuple[str, tree.Expr]
         raise AssertionError
     item, levels = place
     return [
-        (name, scope.lifted(expr, levels, location)) for name, expr in zip(item.names, item.expressions, strict=True)
+        (name, scope.lifted(expr, levels, location)) for name, expr in zip(item.names, item.read_all(), strict=True)
     ]
 
 

@@ -7,9 +7,9 @@ every new row must meet, those of inner views first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, SupportsIndex, overload
+from typing import NoReturn
 
 from catalog.errors import SqlError
 from catalog.schema import Column, Table, View
@@ -20,6 +20,7 @@ from engine.sql.analyze.state import NamespaceItem
 from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.analyze.views import view_query
 from engine.sql.analyze.walk import expressions_in, shift_levels, transform
+from engine.sql.barriers import conditions_of_change
 
 _COMPUTED = "View columns that are not columns of their base relation are not updatable."
 _SAMPLED = "Views containing TABLESAMPLE"
@@ -53,10 +54,14 @@ class ViewTarget:
     read: set[int] = field(default_factory=set)
     updated: set[int] = field(default_factory=set)
 
-    @property
-    def conditions(self) -> tuple[tree.Expr, ...]:
-        inner = () if self.inner is None else self.inner.conditions
-        return inner if self.condition is None else (self.condition, *inner)
+    def where(self, where: tree.Expr | None) -> tree.Expr | None:
+        """The condition of a change with those of the views that it goes through."""
+        level: ViewTarget | None = self
+        levels: list[tuple[View, tree.Expr | None]] = []
+        while level is not None:
+            levels.append((level.view, level.condition))
+            level = level.inner
+        return joined(conditions_of_change(levels, where))
 
     def views(self, inserted: Iterable[str] = ()) -> tuple[tree.ViewUse, ...]:
         """This view and those under it, with what the statement does to them. Whoever reads a column of a view has its
@@ -104,30 +109,13 @@ class ViewTarget:
         """Its names over the table as range entry `index`."""
         expressions = [_moved(expression, {0: index}) for expression in self.expressions]
         origins = [(self.view.oid, column.number) for column in self.view.columns]
-        found = NamespaceItem(alias, index, None, list(self.names), _Expressions(expressions, self.read), origins)
+        found = NamespaceItem(alias, index, None, list(self.names), expressions, origins)
         found.view = self
         return found
 
-
-class _Expressions(list[tree.Expr]):
-    """What the columns of a view stand for. Whoever takes one reads that column."""
-
-    def __init__(self, expressions: Iterable[tree.Expr], read: set[int]) -> None:
-        super().__init__(expressions)
-        self._read = read
-
-    @overload
-    def __getitem__(self, place: SupportsIndex) -> tree.Expr: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[tree.Expr]: ...
-    def __getitem__(self, place: SupportsIndex | slice) -> tree.Expr | list[tree.Expr]:
-        found = range(1, len(self) + 1)[place]
-        self._read.update((found,) if isinstance(found, int) else found)
-        return super().__getitem__(place)
-
-    def __iter__(self) -> Iterator[tree.Expr]:
-        self._read.update(range(1, len(self) + 1))
-        return super().__iter__()
+    def reads(self, positions: Iterable[int]) -> None:
+        """The statement reads these of its columns (NamespaceItem.read)."""
+        self.read.update(position + 1 for position in positions)
 
 
 def view_target(view: View, environment: Environment, verb: str) -> ViewTarget:
@@ -299,9 +287,8 @@ def _moved(node: tree.Expr, places: dict[int, int]) -> tree.Expr:
     return transform(node, change)  # type: ignore[return-value]
 
 
-def joined(conditions: Sequence[tree.Expr], where: tree.Expr | None) -> tree.Expr | None:
+def joined(conditions: Sequence[tree.Expr]) -> tree.Expr | None:
     """Several conditions as one, None for none."""
-    found = [*conditions] if where is None else [*conditions, where]
-    if len(found) < 2:
-        return found[0] if found else None
-    return tree.BoolExpr("and", tuple(found), BOOL_REF)
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return tree.BoolExpr("and", tuple(conditions), BOOL_REF)

@@ -1,0 +1,136 @@
+"""Views WITH (security_barrier): nothing that a statement says of their rows is computed for rows that they leave out.
+
+An error tells its value (invalid input syntax for type integer: "..."), so a condition that may fail must not come
+before the view's own. Functions that tell nothing of their arguments are leak-proof (pg_proc.proleakproof): conditions
+of these alone may go anywhere, by keys too. A statement that has others keeps its views apart: their queries are not
+dissolved into it (engine/execute/pull_up.py), and DuckDB is kept from doing so (engine/columnar/generate/ranges.py).
+What a statement outside of its views may compute early is everything but the outermost query's own output.
+
+    contain_leaked_vars (clauses.c), subquery_is_pushdown_safe (allpaths.c), rewriteTargetView (rewriteHandler.c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import cast, get_args
+
+from catalog.schema import Catalog, View
+from engine.sql import tree
+from engine.sql.analyze.typeinfo import BOOL_REF
+from engine.sql.analyze.walk import children, expressions_in, transform
+from engine.sql.leakproof import LEAKPROOF
+from engine.sql.need_order import is_barrier
+
+_EXPRESSIONS = frozenset(get_args(tree.Expr))
+_SAFE = frozenset(
+    {
+        tree.Var, tree.Const, tree.Param, tree.ArrayExpr, tree.FieldSelect, tree.BoolExpr, tree.RelabelType,
+        tree.CollateExpr, tree.CaseExpr, tree.CaseTestExpr, tree.RowExpr, tree.SqlValueFunction, tree.NullTest,
+        tree.BooleanTest, tree.SubLink, tree.Aggref, tree.WindowFunc, tree.GroupingFunc,
+    }
+)  # fmt: skip
+"""Aggregates and sub-queries for themselves: what they are given is looked at, and is computed where its query is."""
+_CALLS = (tree.FuncExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOp)
+_LATE = frozenset({"targets", "order_by", "distinct", "windows", "assignments", "generated", "checks", "returning",
+                   "actions", "on_conflict", "defaults"})  # fmt: skip
+"""What of the outermost statement is computed for the rows that are left."""
+
+
+def tells(node: object) -> bool:
+    """Whether an expression may tell something of the columns that it computes with."""
+    return any(_tells_itself(item) and _has_columns(item) for item, _ in expressions_in(node))
+
+
+def _tells_itself(node: object) -> bool:
+    if isinstance(node, _CALLS):
+        return node.function.oid not in LEAKPROOF
+    return type(node) in _EXPRESSIONS and type(node) not in _SAFE
+
+
+def _has_columns(node: object) -> bool:
+    return any(isinstance(item, tree.Var) for item, _ in expressions_in(node))
+
+
+def settled(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
+    """The statement with those views marked that are to stay apart."""
+    if not any(is_barrier(catalog.get(oid)) for oid in analyzed.relations):
+        return analyzed
+    found = _Telling(catalog)
+    for one in fields(analyzed.statement):
+        if one.name in _LATE:
+            found.look_at_queries(getattr(analyzed.statement, one.name))
+        elif one.name != "facts":
+            found.look_at(getattr(analyzed.statement, one.name))
+    apart = found.apart()
+    if not apart:
+        return analyzed
+
+    def change(node: object, depth: int) -> object:
+        is_apart = isinstance(node, tree.RangeSubquery) and node.view in apart
+        return replace(cast(tree.RangeSubquery, node), apart=True) if is_apart else node
+
+    return replace(analyzed, statement=cast(tree.Statement, transform(analyzed.statement, change)))
+
+
+class _Telling:
+    """Where a statement has expressions that tell: the views that they are in."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._views: set[int] = set()
+        self._places: set[frozenset[int]] = set()
+
+    def look_at(self, node: object, inside: frozenset[int] = frozenset()) -> None:
+        if isinstance(node, tuple):
+            for item in node:
+                self.look_at(item, inside)
+            return
+        if isinstance(node, tree.RangeSubquery) and is_barrier(self._catalog.get(node.view or 0)):
+            self._views.add(node.view or 0)
+            inside |= {node.view or 0}
+        if _tells_itself(node) and _has_columns(node):
+            self._places.add(inside)
+        if type(node).__module__ == tree.__name__:
+            for child in children(node):
+                self.look_at(child, inside)
+
+    def look_at_queries(self, node: object) -> None:
+        """At the queries in expressions only."""
+        if isinstance(node, tree.Query):
+            self.look_at(node)
+        elif isinstance(node, tuple) or type(node).__module__ == tree.__name__:
+            for child in node if isinstance(node, tuple) else children(node):
+                self.look_at_queries(child)
+
+    def apart(self) -> set[int]:
+        """The views that something outside of them could tell of."""
+        return {view for view in self._views if any(view not in place for place in self._places)}
+
+
+def conditions_of_change(levels: Sequence[tuple[View, tree.Expr | None]], where: tree.Expr | None) -> list[tree.Expr]:
+    """The conditions of a change through views, which are given from the outermost on. What may tell something of rows
+    is computed where the conditions of the barriers below it hold."""
+    if not any(is_barrier(view) for view, _ in levels):
+        return [condition for _, condition in (*levels, (None, where)) if condition is not None]
+    found: list[tree.Expr] = []
+    guard: list[tree.Expr] = []
+    for view, condition in (*reversed(levels), (None, where)):
+        for part in _conjuncts(condition):
+            found.append(_guarded(guard, part) if guard and tells(part) else part)
+        if is_barrier(view):
+            guard = list(found)
+    return found
+
+
+def _conjuncts(condition: tree.Expr | None) -> Sequence[tree.Expr]:
+    if condition is None:
+        return ()
+    if isinstance(condition, tree.BoolExpr) and condition.operator == "and":
+        return [part for item in condition.arguments for part in _conjuncts(item)]
+    return (condition,)
+
+
+def _guarded(guard: Sequence[tree.Expr], condition: tree.Expr) -> tree.Expr:
+    holds = guard[0] if len(guard) == 1 else tree.BoolExpr("and", tuple(guard), BOOL_REF)
+    return tree.CaseExpr(None, ((holds, condition),), tree.Const(False, BOOL_REF), BOOL_REF)
