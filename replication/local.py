@@ -236,7 +236,8 @@ class LocalChangelog:
         self._failure: BaseException | None = None
         self._submitted_lsn: int | None = None
         self.pending_bytes = 0
-        os.makedirs(os.path.join(directory, "bulk"), exist_ok=True)
+        for path in (directory, os.path.join(directory, "bulk")):
+            os.makedirs(path, 0o700, exist_ok=True)
         self._mark = DurableMark(os.path.join(directory, "durable"), self._files, not list_segments(directory))
         self._files.sync_directory(directory)
         self._files.sync_directory(os.path.dirname(os.path.abspath(directory)))
@@ -773,7 +774,7 @@ class LocalChangelog:
 
     def _keep_bulk(self, name: str, lsn: int) -> None:
         kept = os.path.join(self._directory, KEPT)
-        os.makedirs(kept, exist_ok=True)
+        os.makedirs(kept, 0o700, exist_ok=True)
         self._files.rename(self.bulk_path(name), os.path.join(kept, f"{lsn:020}-{name}"))
 
     def _retire(self, upto: int, files_after: int) -> None:

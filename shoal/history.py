@@ -176,7 +176,7 @@ class LocalHistory:
         described = None
         if name != "pg_default":
             described = Described(catalog.tablespaces[name], catalog.objects.values())
-        os.makedirs(self._scratch, exist_ok=True)
+        os.makedirs(self._scratch, 0o700, exist_ok=True)
         made = await write_checkpoint(
             space,
             self.files,

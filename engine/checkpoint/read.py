@@ -119,7 +119,7 @@ async def verify_checkpoint(
     thread = BulkThread("verify")
     thread.at_end(lambda: shutil.rmtree(scratch, ignore_errors=True))
     findings: list[str] = []
-    os.makedirs(scratch)
+    os.makedirs(scratch, 0o700)
     try:
         reader = _Reader(files, root, manifest, scratch, thread, progress)
         try:
@@ -205,7 +205,7 @@ class _Reader:
         self._done = self._rows = self._bytes = 0
         self._table = ""
         self.system = system.System(())
-        os.makedirs(directory, exist_ok=True)
+        os.makedirs(directory, 0o700, exist_ok=True)
 
     async def fetch(self, file: StoredFile) -> str:
         """The local copy. XX001 if it is not what the manifest says."""

@@ -7,14 +7,15 @@ qualified, casts explicit. So they mean the same under every search_path.
 from __future__ import annotations
 
 from catalog.errors import SqlError
-from catalog.schema import Table
+from catalog.schema import Routine, Table
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
-from engine.sql.analyze.routines import inlined
+from engine.sql.analyze.routines import expanded_expression, is_routine, may_execute
 from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_expression
+from engine.sql.privileges import role_of
 
 BOOL = TypeRef(16)
 
@@ -40,7 +41,7 @@ def stored_generated(
     kind = "column generation expressions"
     plain = TypeRef(target.oid, target.typmod)
     found = analyze_expression(constraint.expression, context.environment, table, plain, kind)
-    _immutable(context, found, "generation expression is not immutable")
+    check_immutable(context, found, "generation expression is not immutable")
     for number in columns_used(found):
         if number == own or (number and table.column_by_number(number).generated is not None):
             raise from_generated(table.column_by_number(number).name)
@@ -66,14 +67,14 @@ def stored_check(context: DdlContext, table: Table, constraint: ast.ConstraintDe
 def stored_index_expression(context: DdlContext, table: Table, expression: ast.Node) -> tuple[str, TypeRef]:
     """An index column's expression and type. Raises 42P17 for what is not immutable."""
     found = analyze_expression(expression, context.environment, table, None, "index expressions")
-    _immutable(context, found, "functions in index expression must be marked IMMUTABLE")
+    check_immutable(context, found, "functions in index expression must be marked IMMUTABLE")
     return stored_text(context, found, table), found.type
 
 
 def stored_predicate(context: DdlContext, table: Table, expression: ast.Node) -> str:
     """A partial index's condition."""
     found = analyze_expression(expression, context.environment, table, BOOL, "index predicates")
-    _immutable(context, found, "functions in index predicate must be marked IMMUTABLE")
+    check_immutable(context, found, "functions in index predicate must be marked IMMUTABLE")
     return stored_text(context, found, table)
 
 
@@ -91,9 +92,16 @@ def columns_used(expression: tree.Expr) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _immutable(context: DdlContext, expression: tree.Expr, message: str) -> None:
-    """A function in SQL is as immutable as what its body calls."""
-    for item, _ in expressions_in(inlined(expression, context.catalog)):
+def check_immutable(context: DdlContext, expression: tree.Expr, message: str) -> None:
+    """42P17 with this message. A function in SQL is as immutable as what its body calls, for whoever may call it; for
+    others it is what it is declared as. 42501 for an immutable one of these: it would run for rows that are there."""
+    catalog = context.catalog
+    role = role_of(catalog, context.environment.user_name)
+    for item, _ in expressions_in(expression):
+        routine = catalog.get(item.function.oid) if isinstance(item, tree.FuncExpr) and is_routine(item) else None
+        if isinstance(routine, Routine) and routine.volatility != "i" and not may_execute(routine, catalog, role):
+            raise SqlError("42P17", message)
+    for item, _ in expressions_in(expanded_expression(expression, context.environment)):
         volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
         if volatile or isinstance(item, tree.SqlValueFunction):
             raise SqlError("42P17", message)

@@ -26,15 +26,14 @@ from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
 from engine.ddl import inheritance, names, ownership
 from engine.ddl.context import BuildIndex, DdlContext, ValidateConstraint
-from engine.ddl.expressions import columns_used, stored_text
+from engine.ddl.expressions import check_immutable, columns_used, stored_text
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import compile_expression
 from engine.partitions.levels import Datums
-from engine.sql import ast, tree
+from engine.sql import ast
 from engine.sql.analyze import analyze_expression, runnable_expression
 from engine.sql.analyze.collations import collation_of
 from engine.sql.analyze.targets import column_name
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
 
 if TYPE_CHECKING:
@@ -107,10 +106,7 @@ def _key_expression(context: DdlContext, table: Table, expression: ast.Node) -> 
         raise SqlError("42P17", "cannot use constant expression as partition key")
     if 0 in used:
         raise SqlError("42P17", "partition key expressions cannot contain whole-row references")
-    for item, _ in expressions_in(value):
-        volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
-        if volatile or isinstance(item, tree.SqlValueFunction):
-            raise SqlError("42P17", "functions in partition key expression must be marked IMMUTABLE")
+    check_immutable(context, value, "functions in partition key expression must be marked IMMUTABLE")
     if collations.rules(context.catalog, collation_of(value, context.catalog, table).oid) is not None:
         not_supported("a partition key expression under an ICU collation")
     return PartitionColumn(0, value.type, stored_text(context, value, table))

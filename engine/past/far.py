@@ -340,7 +340,7 @@ class _Part:
     async def fill(self, path: str) -> None:
         """Makes the directory. Raises XX001, 58030."""
         source = self.source
-        os.makedirs(path)
+        os.makedirs(path, 0o700)
         if self.base is not None:
             await read_checkpoint(source.files, source.root, self.base, path)
         reached = await replay(path, lambda after: source.entries(after, self.lsn), source.fetch_bulk)

@@ -95,7 +95,7 @@ async def replay(
     failures: list[BaseException] = []
     space = await asyncio.to_thread(open_still, path, loop, failures.append)
     try:
-        os.makedirs(os.path.join(path, BULK), exist_ok=True)
+        os.makedirs(os.path.join(path, BULK), 0o700, exist_ok=True)
         applied = 0
         async for entry in entries(space.durable_lsn):
             for run in runs_of(entry.body):

@@ -12,6 +12,7 @@ from catalog.schema import BOOTSTRAP_ROLE_OID, FIRST_USER_OID, Database, Index, 
 from engine.ddl.indexes import reindexed
 from engine.session.ddl import execute
 from engine.sql import ast
+from engine.sql.analyze.rules import check_calls
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -31,10 +32,19 @@ async def reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink:
         _check_many(session, tree)
     if tree.kind in ("index", "table"):
         if reindexed(session.environment, tree):
+            _check_calls(session, tree)
             await execute(session, tree, portal.prepared.statement)
     else:
         await _each_table(session, tree, portal)
     sink.complete("REINDEX")
+
+
+def _check_calls(session: Session, tree: ast.ReindexStmt) -> None:
+    """42501 for functions of indexes that the user may not call any more."""
+    found = session.environment.find_relation(*tree.name)
+    table = session.catalog.table(found.table) if isinstance(found, Index) else found
+    if isinstance(table, Table):
+        check_calls(table, session.environment)
 
 
 async def _each_table(session: Session, tree: ast.ReindexStmt, portal: Portal) -> None:
@@ -45,6 +55,7 @@ async def _each_table(session: Session, tree: ast.ReindexStmt, portal: Portal) -
             continue
         one = ast.ReindexStmt("table", (session.catalog.schema_name(table.schema), table.name))
         if reindexed(session.environment, one):
+            check_calls(table, session.environment)
             await execute(session, one, portal.prepared.statement)
             await session.durable(session.finish())
             session.begin_implicit()

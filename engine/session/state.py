@@ -354,7 +354,11 @@ class SessionState:
             return known[1]
         path = self.usable_path
         if self.temporary_schema is not None:
-            path = (self.temporary_schema_name, *path)
+            own = self.temporary_schema_name
+            if "pg_temp" in path:  # where it is to be looked through, first unless the path says otherwise
+                path = tuple(own if name == "pg_temp" else name for name in path)
+            elif own not in path:
+                path = (own, *path)
         made = Environment(catalog, path, self.user_name, self.database_name, self.key.format, asks=True, today=today)
         self._environment = (of, made)
         return made

@@ -149,7 +149,7 @@ class Checkpoint:
         copy, all stays as it is. That is for file systems that take nothing back of a file that is in use."""
         apart, place = os.path.join(self.path, _MAKING), os.path.join(self.path, _FILE)
         before, copy = allocated(place), os.path.join(apart, _FILE)
-        os.mkdir(apart)
+        os.mkdir(apart, 0o700)
         try:
             self.environment.copy(apart, compact=True)
             sync_file(copy)
@@ -170,7 +170,7 @@ class Checkpoint:
     def _make(self, identity: bytes | None) -> None:
         """The file of a new environment, which is there whole or not at all: LMDB cannot open half of one."""
         apart = os.path.join(self.path, _MAKING)
-        os.mkdir(apart)
+        os.mkdir(apart, 0o700)
         self._open(apart, identity or uuid.uuid4().bytes)
         self.environment.close()
         os.rename(os.path.join(apart, _FILE), os.path.join(self.path, _FILE))

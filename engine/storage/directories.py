@@ -201,7 +201,7 @@ class LocalTablespaces:
             with ExitStack() as undo:
                 begun = path + GONE  # until it is marked
                 undo.callback(shutil.rmtree, begun, ignore_errors=True)
-                os.makedirs(begun)
+                os.makedirs(begun, 0o700)
                 _put_mark(begun)
                 undo.callback(shutil.rmtree, path, ignore_errors=True)
                 os.rename(begun, path)
@@ -271,7 +271,7 @@ class LocalTablespaces:
             file.write(orjson.dumps(dropped))
             file.flush()
             os.fsync(file.fileno())
-        os.makedirs(self._dropped, exist_ok=True)
+        os.makedirs(self._dropped, 0o700, exist_ok=True)
         os.rename(path, place)
         self._logs[identity].has_moved(os.path.join(place, "changelog"))
         for directory in (place, self._dropped, self._root, self._data):

@@ -43,6 +43,12 @@ _SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 _CRC_SLICE = 4 << 20
 
 
+def _sink(path: str) -> Any:
+    """A new file that is for its user alone, whatever the umask is."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+    return pa.OSFile(path, "wb")
+
+
 class DuplicateKey(Exception):  # noqa: N818 - a finding for the caller, who knows the constraint to name in 23505
     """The same key was added twice; `key` is one of those."""
 
@@ -64,7 +70,7 @@ class BulkRunWriter:
     def __init__(self, path: str) -> None:
         self.path = path
         self.rows = 0
-        self._file: Any = pa.OSFile(path, "wb")
+        self._file: Any = _sink(path)
         try:
             self._writer: Any = pa.ipc.new_file(self._file, _SCHEMA)
         except OSError:
@@ -121,7 +127,7 @@ class BulkRunWriter:
     def _merge(self) -> None:
         merged = self.path + ".merged"
         try:
-            with pa.memory_map(self.path) as source, pa.OSFile(merged, "wb") as sink:
+            with pa.memory_map(self.path) as source, _sink(merged) as sink:
                 self._merge_into(sink, pa.ipc.open_file(source))
         except BaseException:
             _remove(merged)

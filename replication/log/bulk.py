@@ -23,7 +23,7 @@ class BulkFiles:
         self._run = run
         self._files = files or Files()
         self._dropping: set[asyncio.Future[object]] = set()
-        os.makedirs(directory, exist_ok=True)
+        os.makedirs(directory, 0o700, exist_ok=True)
         for name in os.listdir(directory):
             if name.endswith(_PARTIAL):
                 self._files.unlink(os.path.join(directory, name))

@@ -150,7 +150,7 @@ async def verify_all(found: Found, scratch: str, progress: OnVerified) -> Verifi
     """Reads every backup of a store whole. `scratch`: a local directory that does not exist. Errors of the store pass
     through; what is missing or damaged is a finding."""
     result = Verified([])
-    os.makedirs(scratch)
+    os.makedirs(scratch, 0o700)
     try:
         seen: set[tuple[str, int]] = set()
         for record in found.records:

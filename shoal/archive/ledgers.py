@@ -141,7 +141,7 @@ class LedgerLog:
         return list(decode_object(data, place.item, self._tablespace, place.ledger.epoch, position))
 
     async def put_bulk(self, name: str, store: ChangelogStore, target: str) -> None:
-        os.makedirs(self._scratch, exist_ok=True)
+        os.makedirs(self._scratch, 0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="bulk-", dir=self._scratch) as folder:
             path = os.path.join(folder, "bulk")
             await self.fetch_bulk(name, path)

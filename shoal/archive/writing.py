@@ -246,7 +246,7 @@ class _Backup:
         def report(progress: Progress) -> None:
             status.done = progress.bytes
 
-        os.makedirs(self._scratch, exist_ok=True)
+        os.makedirs(self._scratch, 0o700, exist_ok=True)
         manifest = await write_checkpoint(
             item.space,
             self._store,

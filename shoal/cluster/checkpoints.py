@@ -97,7 +97,7 @@ class CheckpointKeeper:
             listed = await self._listed()
             known = [manifest for item in listed if (manifest := await self._manifest(item.lsn)) is not None]
             previous = max(known, key=lambda manifest: manifest.lsn, default=None)
-            self._scratch.mkdir(parents=True, exist_ok=True)
+            self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             # In the turn in which the checkpoint takes what it is of: this node then needs nothing of the log below it,
             # and the next checkpoint finds what has changed since in memory.
             self._tablespace.flush()

@@ -160,7 +160,7 @@ class Holdings:
     async def _restored(self, identity: bytes) -> SpaceReplica | None:
         spaces, place = self._spaces, self._spaces.place
         directory = spaces.directory(identity)
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         await place.claim(self.specs[identity].store, False)
         position = await join_other(place.coordination(), place.store_at, identity, directory)
         if position is None or spaces.replica(identity) is not None:

@@ -143,7 +143,7 @@ class Member:
 
     async def _start(self) -> None:
         config = self.config
-        self._data.mkdir(parents=True, exist_ok=True)
+        self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
         identity = read_identity(self._data)
         self.name = config.node or (identity.node if identity else socket.gethostname())
         check_node_name(self.name)

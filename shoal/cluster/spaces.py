@@ -215,7 +215,7 @@ class ClusterTablespaces:
                 await asyncio.to_thread(shutil.rmtree, path)
         for identity in mine:
             directory = self.directory(identity)
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if specs[identity].everywhere:
                 await hold(coordination, identity, place.node)
             if not (directory / "rows").exists():
@@ -330,7 +330,7 @@ class ClusterTablespaces:
     def _open(self, identity: bytes, whole: bool = True) -> SpaceReplica:
         place = self.place
         directory = self.directory(identity)
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         bulk = BulkFiles(str(directory / "bulk"))
         follower_log = FollowerLog(bulk)
         loop = asyncio.get_running_loop()

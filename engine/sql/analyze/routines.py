@@ -286,11 +286,14 @@ def inlined(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
     return cast(tree.Expr, Expansion(Environment(catalog), None).of(expression))
 
 
+def may_execute(routine: Routine, catalog: Catalog, role: Role) -> bool:
+    """Everybody may where nothing has been granted or revoked."""
+    return routine.acl is None or role.superuser or may(catalog, routine, role, "X")
+
+
 def check_execute(routine: Routine, catalog: Catalog, role: Role) -> None:
-    """42501 unless the role may call it; everybody may where nothing has been granted or revoked."""
-    if routine.acl is None:
-        return
-    if not role.superuser and not may(catalog, routine, role, "X"):
+    """42501 unless the role may call it."""
+    if not may_execute(routine, catalog, role):
         word = "function" if routine.kind == "f" else "procedure"
         raise SqlError("42501", f"permission denied for {word} {routine.name}")
 

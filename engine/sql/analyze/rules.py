@@ -92,12 +92,15 @@ def runnable_rules(table: Table, environment: Environment, defaults: bool = True
 
 def check_calls(table: Table, environment: Environment) -> None:
     """42501 unless the user may run what new rows of the table run besides what a statement has of its rules: the
-    expressions of indexes, and the rules of its partitions."""
+    expressions of indexes and of partition keys, and the rules of its partitions."""
     catalog = environment.catalog
     if not catalog.routines:
         return
     for item in table_rules(table, environment).indexed:
         expanded_expression(item, environment)
+    for text in (part.expression for part in table.partitioning.columns) if table.partitioning is not None else ():
+        if text is not None:
+            expanded_expression(bind_text(text, environment, table, None, "partition key expressions"), environment)
     for oid in catalog.children.get(table.oid, ()) if table.partitioning is not None else ():
         below = catalog.table(oid)
         rules = table_rules(below, environment)

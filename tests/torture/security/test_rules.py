@@ -4,9 +4,12 @@ taken. (Passwords, TLS and host rules: tests/end_to_end/test_access.py; ZooKeepe
 from __future__ import annotations
 
 import ast
+import pathlib
 import re
 import socket
 import struct
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 
@@ -190,6 +193,37 @@ def test_nothing_is_pickled() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not {name.partition(".")[0] for name in names} & forbidden, path
+
+
+def test_every_directory_is_for_its_user_alone() -> None:
+    """Commands, and programs that the server is part of, have their user's umask."""
+    made = 0
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+                    if node.func.attr in ("makedirs", "mkdir"):
+                        made += 1
+                        assert any(isinstance(one, ast.Constant) and one.value == 0o700 for one in given), path
+    assert made > 20
+
+
+def test_what_commands_make_is_for_their_user_alone(tmp_path: pathlib.Path) -> None:
+    """Whatever the umask is: a directory made before the command is anybody's to look into."""
+    data = tmp_path / "data"
+    data.mkdir()
+    script = f"""
+import os, sys
+os.umask(0)
+from shoal.cli import main
+assert main(["init", "--data", {str(data)!r}]) == 0
+text = "CREATE TABLE t AS SELECT g, repeat('x', 100) AS x FROM generate_series(1, 50000) g; SELECT count(*) FROM t"
+assert main(["sql", "--data", {str(data)!r}, text]) == 0
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    found = [path for path in data.rglob("*") if path.lstat().st_mode & 0o077]
+    assert not found and len(list(data.rglob("*"))) > 5
 
 
 def test_no_option_takes_a_secret() -> None:
