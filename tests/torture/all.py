@@ -84,11 +84,11 @@ TRIALS = (
     ),
     Trial(
         "meetings",
-        "sessions that meet wait, go on and end as in PostgreSQL",
+        "sessions that meet wait, continue and end as in PostgreSQL",
         "generated scripts of two to four sessions that get in each other's way (rows, unique keys, ON CONFLICT, "
         "MERGE, foreign keys, deferred keys, partitions, schema changes, rights, table and advisory locks, safe "
         "snapshots), step by step in one order on Shoal and on PostgreSQL: what each step gives, whether it waits, who "
-        "lets it go on, what is in the tables in the end; the planted faults are weaker locks of rows and tables, a "
+        "lets it continue, what is in the tables in the end; the planted faults are weaker locks of rows and tables, a "
         "weaker level, a ROLLBACK that commits, a foreign key that is none, no wait for rows, none for a safe snapshot",
         1.0,
         isolation.meetings,

@@ -49,7 +49,7 @@ KINDS = {
     b"partition constraint": OUTSIDE,
     b'unique constraint "pg_': CATALOG,
 }
-DEADLOCK, REFUSED, WAITS, RACE = "40P01", "0A000", "waits", "two go on"
+DEADLOCK, REFUSED, WAITS, RACE = "40P01", "0A000", "waits", "two continue"
 Rewrite = Callable[[str], str]
 
 
