@@ -165,7 +165,6 @@ for _name in ("date_", "time_", "timestamp_", "oid"):
     _extremes(_name, duckdb=True)
 _extremes("interval_", duckdb=False, key=interval_key)
 _extremes("timetz_", duckdb=False, key=_timetz_key)
-for _name in ("xideq", "xideqint4", "cideq"):
-    implement(_name, operator.eq, "({0} = {1})")
-for _name in ("xidneq", "xidneqint4"):
-    implement(_name, operator.ne, "({0} <> {1})")
+implement("xideq", operator.eq, "({0} = {1})")
+implement("xidneq", operator.ne, "({0} <> {1})")
+implement("cideq", operator.eq, "({0} = {1})")

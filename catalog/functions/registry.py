@@ -38,7 +38,7 @@ _DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 _LANGUAGE_SQL = "14"
 ONE_ROW = frozenset(("pg_identify_object", "pg_identify_object_as_address", "pg_get_object_address"))
 """Functions of several OUT arguments: here they give a set of one row, whatever their arguments are."""
-_OWN_OIDS = range(9000, 10000)
+OWN_OIDS = range(9000, 10000)
 CIDR_TO_INET = 9904  # the OID of a cast that PostgreSQL needs no function for
 
 _implementations: dict[str, Implementation] = {}
@@ -269,7 +269,7 @@ def aggregate(oid: int) -> Aggregate:
 def declare(declared: Function, *, inner: bool = False) -> None:
     """Adds a function that PostgreSQL does not have (OID 9000 to 9999). Raises ValueError for a taken OID. `inner`:
     analysis and code generation put it into trees, where its arguments are as it wants them; no text can name it."""
-    if declared.oid not in _OWN_OIDS or declared.oid in _own_functions:
+    if declared.oid not in OWN_OIDS or declared.oid in _own_functions:
         raise ValueError(f"OID {declared.oid} of {declared.name} is not free")
     _own_functions[declared.oid] = declared
     if inner:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from catalog.system import identities, numbering
 from tests.engine.system.conftest import Pair, rich_pair
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -101,3 +102,11 @@ def test_names_follow_what_is_renamed(pair) -> None:
         functions = _rows(ours, _QUERIES["pg_proc"].replace("'rich'", "'two'"))
         assert any("two.new[]" in row for row in types)
         assert any("two.f(two.new)" in row for row in functions)
+
+
+def test_one_function_is_identified_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = identities._sources(numbering.PG_PROC)
+    rows = {oid: list(identities._function_rows(line)) for oid, line in every.items()}
+    monkeypatch.delattr(identities, "_sources")
+    assert {oid: identities._built_in_object(numbering.PG_PROC, oid) for oid in rows} == rows
+    assert not identities._built_in_object(numbering.PG_PROC, 1)
