@@ -1,6 +1,7 @@
 """Functions and operators that are not built in: those of the extensions of a database.
 
-They are found by name in the schemas that the search path leads to, behind pg_catalog, or in the one that was named.
+They are found by name in the schemas that the search path leads to, pg_catalog in its place among them, or in the one
+that was named.
 Resolution has no catalog at hand and must not pay for what nearly no database has, so what the running statement's
 catalog has is kept beside it, in a context variable, as its types are (catalog/types/user.py).
 """
@@ -28,19 +29,36 @@ _current: ContextVar[tuple[Added, tuple[str, ...]]] = ContextVar("added", defaul
 
 
 def use(added: Added, path: tuple[str, ...]) -> None:
-    """The statement that is analysed from here on has these, and searches these schemas in their order."""
+    """The statement that is analysed from here on has these, and searches these schemas, pg_catalog among them, in
+    their order."""
     if added is not NOTHING or _current.get()[0] is not NOTHING:
         _current.set((added, path))
 
 
-def functions_named(name: str, schema: str | None = None) -> tuple[Function, ...]:
-    """The functions of that name: in `schema`, or those that the search path leads to, in its order."""
+def searched_functions(name: str, built_in: Sequence[Function]) -> list[tuple[int, Function]]:
+    """All functions of that name that the search path leads to, each with its schema's place in it. Those of temporary
+    schemas are never meant by a bare name (FuncnameGetCandidates)."""
     added, path = _current.get()
-    found = added.functions.get(name)
-    if found is None:
-        return ()
-    wanted = path if schema is None else (schema,)
-    return tuple(function for place in wanted for where, function in found if where == place)
+    here = added.functions.get(name)
+    if here is None:
+        return [(0, function) for function in built_in]
+    found: list[tuple[int, Function]] = []
+    for place, schema in enumerate(path):
+        if schema == "pg_catalog":
+            found += [(place, function) for function in built_in]
+        elif not schema.startswith("pg_temp_"):
+            found += [(place, function) for where, function in here if where == schema]
+    return found
+
+
+def has_functions_named(name: str) -> bool:
+    """Whether a function of that name, in whatever schema, is not built in."""
+    return name in _current.get()[0].functions
+
+
+def functions_named(name: str, schema: str) -> tuple[Function, ...]:
+    """The functions of that name in a schema."""
+    return tuple(function for where, function in _current.get()[0].functions.get(name, ()) if where == schema)
 
 
 def operators_named(name: str, schema: str | None = None) -> tuple[Operator, ...]:

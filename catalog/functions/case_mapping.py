@@ -6,6 +6,13 @@ which PostgreSQL calls, does neither.
 
 from __future__ import annotations
 
+import re
+import string
+
+_UPPER = {ord(char): char.upper() for char in string.ascii_lowercase}
+_LOWER = {ord(char): char.lower() for char in string.ascii_uppercase}
+_WORD = re.compile(r"[A-Za-z0-9]+")
+
 
 def upper_character(char: str) -> str:
     mapped = char.upper()
@@ -24,3 +31,16 @@ def upper(text: str) -> str:
 
 def lower(text: str) -> str:
     return text.lower() if text.isascii() else "".join(map(lower_character, text))
+
+
+def ascii_upper(text: str) -> str:
+    return text.upper() if text.isascii() else text.translate(_UPPER)
+
+
+def ascii_lower(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def ascii_initcap(text: str) -> str:
+    """Words are runs of ASCII's letters and digits: all other characters part them."""
+    return _WORD.sub(lambda word: word[0].capitalize(), text)

@@ -11,6 +11,7 @@ from catalog.functions.case_mapping import lower, upper
 
 Ranges = tuple[tuple[int, int], ...]  # sorted, disjoint, both ends included
 _LAST = 0x10FFFF
+_LAST_OF_ASCII = 127
 EVERYTHING: Ranges = ((0, _LAST),)
 
 
@@ -42,8 +43,19 @@ def contains(ranges: Ranges, code: int) -> bool:
 
 
 @functools.cache
-def classes() -> dict[str, Ranges]:
-    """Every class by its name."""
+def classes(ascii_only: bool = False) -> dict[str, Ranges]:
+    """Every class by its name; `ascii_only`: as the C locale has them."""
+    found = _classes()
+    if not ascii_only:
+        return found
+    return {
+        name: tuple((low, min(high, _LAST_OF_ASCII)) for low, high in ranges if low <= _LAST_OF_ASCII)
+        for name, ranges in found.items()
+    }
+
+
+@functools.cache
+def _classes() -> dict[str, Ranges]:
     path = pathlib.Path(__file__).resolve().parent.parent / "data" / "character_classes.tsv"
     result: dict[str, Ranges] = {}
     for line in path.read_text().splitlines()[1:]:
@@ -61,11 +73,12 @@ def _cased() -> tuple[int, ...]:
     return tuple(sorted(set(found)))
 
 
-def both_cases(ranges: Ranges) -> Ranges:
-    """With the upper and lower case of every member."""
+def both_cases(ranges: Ranges, ascii_only: bool = False) -> Ranges:
+    """With the upper and lower case of every member, or of those of ASCII."""
     cased, added = _cased(), []
     for low, high in ranges:
-        members = cased[bisect.bisect_left(cased, low) : bisect.bisect_right(cased, high)]
+        last = min(high, _LAST_OF_ASCII) if ascii_only else high
+        members = cased[bisect.bisect_left(cased, low) : bisect.bisect_right(cased, last)]
         for code in members:
             char = chr(code)
             added += [(ord(other), ord(other)) for other in (lower(char), upper(char)) if other != char]

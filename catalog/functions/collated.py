@@ -6,13 +6,13 @@ Nobody calls these by name: analysis puts them in place of PostgreSQL's (engine/
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Callable
 from typing import Final
 
 from catalog import icu
 from catalog.functions.aggregates import extreme
+from catalog.functions.case_mapping import ascii_initcap, ascii_lower, ascii_upper
 from catalog.functions.comparison import by_sort_key, compared
 from catalog.functions.registry import implement
 
@@ -21,24 +21,6 @@ FIRST_FUNCTION = 1 << 30  # OIDs of functions that no catalog has
 
 _COMPARISONS = {f"collated_{suffix}": by_sort_key(compared(suffix)) for suffix in OPERATIONS}
 _EXTREMES = {"max(collated)": extreme(larger=True), "min(collated)": extreme(larger=False)}
-_UPPER = {ord(char): char.upper() for char in string.ascii_lowercase}
-_LOWER = {ord(char): char.lower() for char in string.ascii_uppercase}
-_WORD = re.compile(r"[A-Za-z0-9]+")
-
-
-def ascii_upper(text: str) -> str:
-    return text.upper() if text.isascii() else text.translate(_UPPER)
-
-
-def ascii_lower(text: str) -> str:
-    return text.lower() if text.isascii() else text.translate(_LOWER)
-
-
-def ascii_initcap(text: str) -> str:
-    """Words are runs of ASCII's letters and digits: all other characters part them."""
-    return _WORD.sub(lambda word: word[0].capitalize(), text)
-
-
 _MAPPINGS: dict[str, Callable[..., object]] = {
     "icu_upper": icu.upper, "icu_lower": icu.lower, "icu_initcap": icu.title,
     "ascii_upper": ascii_upper, "ascii_lower": ascii_lower, "ascii_initcap": ascii_initcap,

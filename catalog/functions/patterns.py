@@ -12,56 +12,126 @@ import re
 from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError
-from catalog.functions.case_mapping import lower
+from catalog.functions.case_mapping import ascii_lower, lower
 from catalog.functions.registry import implement
 from catalog.remembering import remembering
 from catalog.types.base import TypeRef
 
 Match = Callable[[str], bool]
-_ENDS_WITH_ESCAPE = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
 _PLAIN = re.compile(r"(%*)([^%_\\]*)(%*)")
+_TOKENS = re.compile(r"[^%_\\]+|_+|%+|\\.", re.DOTALL)
+LONG = 1000  # characters: a longer pattern is matched piece by piece, for Python takes 10 us a character to compile it
 
 
 def _bad_end() -> SqlError:
     return SqlError("22025", "LIKE pattern must not end with escape character")
 
 
-def _parts(pattern: str) -> list[str]:
-    """What stands between the `%` of a pattern, as Python regular expressions of fixed length."""
-    parts, index = [""], 0
-    while index < len(pattern):
-        char = pattern[index]
-        if char == "%":
-            parts.append("")
-        else:
-            if char == "\\":
-                index += 1
-                char = re.escape(pattern[index])
+def _ends_with_escape(pattern: str) -> bool:
+    """Whether the last character is an escape that escapes nothing: of the backslashes at the end each second is."""
+    return (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 1
+
+
+class _Part:
+    """What stands between two `%`: literal texts, each at its distance from the part's beginning, and `length`
+    characters altogether."""
+
+    __slots__ = ("_first", "_pieces", "_search", "_start", "length")
+
+    def __init__(self, tokens: Sequence[str], compiles: bool) -> None:
+        pieces: list[tuple[int, str]] = []
+        literal: list[str] = []
+        length = 0
+        for token in tokens:
+            if token[0] == "_":
+                if literal:
+                    text = "".join(literal)
+                    pieces.append((length - len(text), text))
+                    literal = []
+                length += len(token)
             else:
-                char = "." if char == "_" else re.escape(char)
-            parts[-1] += char
-        index += 1
-    return parts
+                literal.append(token[1:] if token[0] == "\\" else token)
+                length += len(literal[-1])
+        if literal:
+            text = "".join(literal)
+            pieces.append((length - len(text), text))
+        self.length = length
+        self._first = pieces[0] if pieces else (0, "")
+        self._pieces = pieces
+        self._start: Callable[[str, int], re.Match[str] | None] | None = None
+        self._search = self._start
+        if compiles:
+            compiled = re.compile(_expression(pieces, length), re.DOTALL)
+            self._start, self._search = compiled.match, compiled.search
+
+    def ends(self, text: str, start: int) -> int:
+        """Where the part ends that begins at `start`, -1 if it does not match there."""
+        if self._start is not None:
+            found = self._start(text, start)
+            return -1 if found is None else found.end()
+        end = start + self.length
+        if end > len(text):
+            return -1
+        starts = text.startswith
+        return end if all(starts(literal, start + at) for at, literal in self._pieces) else -1
+
+    def found(self, text: str, start: int) -> int:
+        """Where the first place from `start` on ends at which the part matches, -1 if there is none."""
+        if self._search is not None:
+            match = self._search(text, start)
+            return -1 if match is None else match.end()
+        at, literal = self._first
+        last = len(text) - self.length
+        while start <= last:
+            start = text.find(literal, start + at, last + at + len(literal)) - at
+            if start + at < 0:
+                return -1
+            end = self.ends(text, start)
+            if end >= 0:
+                return end
+            start += 1
+        return -1
+
+
+def _expression(pieces: Sequence[tuple[int, str]], length: int) -> str:
+    written: list[str] = []
+    at = 0
+    for place, literal in pieces:
+        written += (f".{{{place - at}}}" if place > at else "", re.escape(literal))
+        at = place + len(literal)
+    return "".join((*written, f".{{{length - at}}}" if length > at else ""))
+
+
+def _parts(pattern: str) -> list[_Part]:
+    """What stands between the `%` of a pattern; there is nothing between two in a row."""
+    parts: list[list[str]] = [[]]
+    for token in _TOKENS.findall(pattern):
+        if token[0] == "%":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    compiles = len(pattern) <= LONG
+    return [_Part(tokens, compiles) for tokens in parts]
 
 
 def _general_matcher(pattern: str) -> Match:
     """Each part where it is found first behind the one before it, which leaves most to those that follow: one regular
     expression of them all would try every other place too, in time of the power of the number of parts."""
-    first, *others = [re.compile(part, re.DOTALL) for part in _parts(pattern)]
+    first, *others = _parts(pattern)
     if not others:
-        return lambda text: first.fullmatch(text) is not None
+        length, ends = first.length, first.ends
+        return lambda text: len(text) == length and ends(text, 0) >= 0
     *middle, last = others
-    searches = [part.search for part in middle if part.pattern]
-    tail = re.compile(f"(?:{last.pattern})\\Z", re.DOTALL)
-    length = sum(1 for _ in re.finditer(r"\\.|.", last.pattern, re.DOTALL))
+    searches = [part.found for part in middle]
 
     def match(text: str) -> bool:
-        found = first.match(text)
+        end = first.ends(text, 0)
         for search in searches:
-            if found is None:
+            if end < 0:
                 return False
-            found = search(text, found.end())
-        return found is not None and tail.match(text, max(found.end(), len(text) - length)) is not None
+            end = search(text, end)
+        start = len(text) - last.length
+        return 0 <= end <= start and last.ends(text, start) >= 0
 
     return match
 
@@ -72,8 +142,8 @@ def matcher(pattern: str) -> Match:
     plain = _PLAIN.fullmatch(pattern)
     if plain:
         return _plain_matcher(plain[2], bool(plain[1]), bool(plain[3]))
-    if _ENDS_WITH_ESCAPE.fullmatch(pattern):
-        return _dangling_matcher(pattern)
+    if _ends_with_escape(pattern):
+        return _dangling_matcher(pattern[:-1])
     return _general_matcher(pattern)
 
 
@@ -87,13 +157,26 @@ def _plain_matcher(literal: str, before: bool, after: bool) -> Match:
     return lambda text: text == literal
 
 
-def _dangling_matcher(pattern: str) -> Match:
-    """For a pattern that ends with its escape character: an error if the part before it matches a prefix of the text
-    with something left over, as MatchText() finds out."""
-    before = re.compile(".*".join(_parts(pattern[:-1])), re.DOTALL)
+def _dangling_matcher(before: str) -> Match:
+    """For a pattern that ends with its escape character, behind `before`: an error if what stands before it matches a
+    prefix of the text with something left over, as MatchText() finds out. Once it has seen a `%` it looks for the
+    character behind the wildcards there, whether or not those have left any."""
+    kept = before.rstrip("%_")
+    if (len(kept) - len(kept.rstrip("\\"))) % 2:
+        kept = before[: len(kept) + 1]  # the first of them is escaped
+    wildcards = before[len(kept) :]
+    single, percent, more = wildcards.partition("%")
+    first, *others = _parts(kept + single)
+    searches = [part.found for part in others]
+    taken = more.count("_") if percent else 0
 
     def match(text: str) -> bool:
-        if any(before.fullmatch(text, 0, end) for end in range(len(text))):
+        end = first.ends(text, 0)
+        for search in searches:
+            if end < 0:
+                return False
+            end = search(text, end)
+        if 0 <= end < len(text) and end + taken <= len(text):
             raise _bad_end()
         return False
 
@@ -106,6 +189,11 @@ def like(text: str, pattern: str) -> bool:
 
 def ilike(text: str, pattern: str) -> bool:
     return matcher(lower(pattern))(lower(text))
+
+
+def ascii_ilike(text: str, pattern: str) -> bool:
+    """Under a collation that knows the letters of ASCII alone."""
+    return matcher(ascii_lower(pattern))(ascii_lower(text))
 
 
 def like_escape(pattern: str, escape: str) -> str:
@@ -138,6 +226,12 @@ def _bytes_like(value: bytes, pattern: bytes) -> bool:
 _CONSTANT = re.compile(r"(?:CAST\()?'((?:[^']|'')*)'(?:::VARCHAR| AS VARCHAR\))?")
 
 
+def _retries(pattern: str) -> bool:
+    """Whether DuckDB tries the parts of a pattern at every place that fits those before them: it does where a character
+    is `_` or escaped, in time of the power of the number of `%`."""
+    return pattern.strip("%").count("%") > 1 and ("_" in pattern or "\\" in pattern)
+
+
 def _like_side(negated: bool, fold: bool) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
     """DuckDB's LIKE has no escape character of its own accord, and complains of a dangling one at other times: so only
     for constant patterns, where both can be seen."""
@@ -145,7 +239,7 @@ def _like_side(negated: bool, fold: bool) -> Callable[[Sequence[str], Sequence[T
 
     def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
         constant = _CONSTANT.fullmatch(arguments[1])
-        if constant is None or _ENDS_WITH_ESCAPE.fullmatch(constant[1]):
+        if constant is None or _ends_with_escape(constant[1]) or _retries(constant[1]):
             return None
         escape = " ESCAPE '\\'" if "\\" in constant[1] else ""
         left, right = (f"lower({argument})" for argument in arguments) if fold else arguments
@@ -164,6 +258,8 @@ def _register() -> None:
         implement(f"{name}nlike", _negated(like), _like_side(negated=True, fold=False))
         implement(f"{name}iclike", ilike, _like_side(negated=False, fold=True))
         implement(f"{name}icnlike", _negated(ilike), _like_side(negated=True, fold=True))
+        implement(f"ascii_{name}iclike", ascii_ilike)
+        implement(f"ascii_{name}icnlike", _negated(ascii_ilike))
     implement("like_escape", like_escape)
     implement("bytealike", _bytes_like)
     implement("byteanlike", lambda value, pattern: not _bytes_like(value, pattern))

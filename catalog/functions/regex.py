@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from catalog.errors import SqlError
-from catalog.functions.regex_engine import Match, Regex, regex
+from catalog.functions.regex_engine import AsciiPattern, Match, Regex, regex
 from catalog.functions.regex_syntax import Options, set_option
 from catalog.functions.registry import implement
 from catalog.memory import room_for
@@ -280,12 +281,19 @@ def similar_escape(pattern: str | None, escape: str | None) -> str | None:
     return similar_to_escape(pattern, "\\" if escape is None else escape)
 
 
+ASCII: Final = "ascii_"
 _sources: set[str] = set()
 
 
 def _implement(source: str, function: Callable[..., object]) -> None:
-    _sources.add(source)
+    """Registers the function, and as ascii_`source` what it is under a collation that knows ASCII alone."""
+    _sources.update((source, ASCII + source))
     implement(source, function)
+    implement(ASCII + source, lambda text, pattern, *more: function(text, AsciiPattern(pattern), *more))
+
+
+def _substring_similar(text: str, pattern: str, escape: str) -> str | None:
+    return substring(text, type(pattern)(similar_to_escape(pattern, escape)))
 
 
 def _register_operators() -> None:
@@ -301,7 +309,7 @@ def _register_functions() -> None:
         ("regexp_match regexp_match_no_flags", regexp_match),
         ("regexp_matches regexp_matches_no_flags", regexp_matches),
         ("textregexsubstr", substring),
-        ("substring", lambda text, pattern, escape: substring(text, similar_to_escape(pattern, escape))),
+        ("substring", _substring_similar),
         ("regexp_split_to_array regexp_split_to_array_no_flags", split_to_array),
         ("regexp_split_to_table regexp_split_to_table_no_flags", split_to_table),
         ("textregexreplace textregexreplace_noopt", replace),

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.functions.case_mapping import lower
-from catalog.functions.character_classes import EVERYTHING, Ranges, classes, contains
+from catalog.functions.case_mapping import ascii_lower, lower
+from catalog.functions.character_classes import EVERYTHING, Ranges, contains
 from catalog.functions.regex_syntax import (
     Assertion,
     Characters,
@@ -177,13 +177,12 @@ def _assertion_source(node: Assertion) -> str:
     if node.item is not None:
         opening = {"ahead": "(?=", "not_ahead": "(?!", "behind": "(?<=", "not_behind": "(?<!"}[node.kind]
         return f"{opening}{_source(node.item)})"
-    word = _set_source(classes()["word"])
+    of_lines = {"start": "\\A", "end": "\\Z", "line_start": "(?m:^)", "line_end": "(?m:$)"}
+    if node.kind in of_lines:
+        return of_lines[node.kind]
+    word = _set_source(node.words)
     start, end = f"(?<!{word})(?={word})", f"(?<={word})(?!{word})"
     return {
-        "start": "\\A",
-        "end": "\\Z",
-        "line_start": "(?m:^)",
-        "line_end": "(?m:$)",
         "word_start": f"(?:{start})",
         "word_end": f"(?:{end})",
         "boundary": f"(?:{start}|{end})",
@@ -201,7 +200,8 @@ def _source(node: Node) -> str:
     if isinstance(node, Group):
         return f"({_source(node.item)})"
     if isinstance(node, Reference):
-        return f"(?i:\\{node.number})" if node.ignore_case else f"(?:\\{node.number})"
+        flags = ("ai" if node.ascii_only else "i") if node.ignore_case else ""
+        return f"(?{flags}:\\{node.number})"
     if isinstance(node, Assertion):
         return _assertion_source(node)
     maximum = "" if node.maximum is None else str(node.maximum)
@@ -222,7 +222,6 @@ class _Text:
         self.spans: list[Span | None] = [None] * (expression.groups + 1)
         self.memory: dict[tuple[int, int], frozenset[int]] = {}
         self.rests: dict[tuple[int, int, int | None], Node] = {}
-        self.words = classes()["word"]
 
     # -- reach --
 
@@ -265,8 +264,8 @@ class _Text:
             found = self.memory[key] = frozenset(self.reach(node, {start}))
         return found
 
-    def is_word(self, at: int) -> bool:
-        return 0 <= at < self.length and contains(self.words, ord(self.text[at]))
+    def is_word(self, words: Ranges, at: int) -> bool:
+        return 0 <= at < self.length and contains(words, ord(self.text[at]))
 
     def holds(self, node: Assertion, at: int) -> bool:
         kind = node.kind
@@ -280,7 +279,7 @@ class _Text:
             return at == 0 or (kind == "line_start" and self.text[at - 1] == "\n")
         if kind in ("end", "line_end"):
             return at == self.length or (kind == "line_end" and self.text[at] == "\n")
-        before, after = self.is_word(at - 1), self.is_word(at)
+        before, after = self.is_word(node.words, at - 1), self.is_word(node.words, at)
         return {"word_start": after and not before, "word_end": before and not after,
                 "boundary": before != after, "inside": before == after}[kind]  # fmt: skip
 
@@ -324,7 +323,8 @@ class _Text:
             if span is None:
                 return False
             wanted, given = self.text[span[0] : span[1]], self.text[begin:end]
-            return lower(wanted) == lower(given) if node.ignore_case else wanted == given
+            fold = ascii_lower if node.ascii_only else lower
+            return fold(wanted) == fold(given) if node.ignore_case else wanted == given
         return True
 
     def dissect_repeat(self, node: Repeat, begin: int, end: int) -> bool:
@@ -476,7 +476,8 @@ class Regex:
         if len(text) ** self._power > MANY and (linear := self.linear()) is not None:
             return bool(pc.match_substring_regex(pa.scalar(text, pa.large_string()), linear).as_py())
         if self.python is not None:
-            return self.python.search(text) is not None
+            found = self.python.search(text)
+            return found is not None and not self._given_up(_Text(self.expression, text), 0, found.start())
         if self.expression.has_references:
             return self.search(_Text(self.expression, text), 0) is not None
         return bool(_Text(self.expression, text).reach(self.expression.root, set(range(len(text) + 1))))
@@ -497,13 +498,24 @@ class Regex:
 
     def search(self, subject: _Text, start: int) -> Match | None:
         if self.python is None or (self.expression.has_references and not self.direct):
-            return next((found for at in range(start, subject.length + 1) if (found := subject.match_at(at))), None)
+            places = range(start, subject.length + 1)
+            found = next((found for at in places if (found := subject.match_at(at))), None)
+            at_end = found is not None and found[0] == (subject.length, subject.length)
+            return None if at_end and self._given_up(subject, start, subject.length) else found
         first = self.python.search(subject.text, start)
-        if first is None:
+        if first is None or self._given_up(subject, start, first.start()):
             return None
         if not self.direct:
             return subject.match_at(first.start())
         return tuple(None if span == (-1, -1) else span for span in first.regs)
+
+    def _given_up(self, subject: _Text, start: int, found: int) -> bool:
+        """Whether PostgreSQL does not come to the match that begins at `found`: once back references have kept it from
+        what ends one character before the text does, it does not look at the text's end (cfindloop)."""
+        if not self.expression.has_references or found < subject.length or start == found:
+            return False
+        root, last = self.expression.root, subject.length - 1
+        return any(last in subject.ends(root, at) for at in range(start, subject.length))
 
 
 class _Remembered:
@@ -525,13 +537,22 @@ _remembered = _Remembered()
 
 
 @functools.lru_cache(maxsize=512)
-def compiled(pattern: str, ignore_case: bool, newlines: tuple[bool, bool], expanded: bool, literal: bool) -> Regex:
+def compiled(
+    pattern: str, ignore_case: bool, newlines: tuple[bool, bool], expanded: bool, literal: bool, ascii_only: bool
+) -> Regex:
     """The compiled form of a pattern under its options; the last 512 are remembered, or fewer. Raises 2201B."""
     if len(pattern) > LONG:
         long_step()
-    return Regex(parse(pattern, Options(ignore_case, expanded, literal, *newlines)))
+    return Regex(parse(pattern, Options(ignore_case, expanded, literal, *newlines, False, ascii_only)))
+
+
+class AsciiPattern(str):
+    """A pattern under a collation that knows the letters of ASCII alone."""
+
+    __slots__ = ()
 
 
 def regex(pattern: str, options: Options) -> Regex:
     newlines = (options.dot_excludes_newline, options.anchors_at_lines)
-    return compiled(pattern, options.ignore_case, newlines, options.expanded, options.literal)
+    ascii_only = isinstance(pattern, AsciiPattern)
+    return compiled(pattern, options.ignore_case, newlines, options.expanded, options.literal, ascii_only)

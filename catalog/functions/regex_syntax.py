@@ -69,14 +69,17 @@ class Group:
 class Reference:
     number: int
     ignore_case: bool
+    ascii_only: bool = False  # letters of two cases are those of ASCII
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assertion:
-    """kind: start end line_start line_end word_start word_end boundary inside ahead not_ahead behind not_behind"""
+    """kind: start end line_start line_end word_start word_end boundary inside ahead not_ahead behind not_behind.
+    `words`: what words are made of."""
 
     kind: str
     item: Node | None = None
+    words: Ranges = ()
 
 
 Node = Characters | Sequence | Choice | Repeat | Group | Reference | Assertion
@@ -90,6 +93,7 @@ class Options:
     dot_excludes_newline: bool = False  # also [^...]
     anchors_at_lines: bool = False
     all_matches: bool = False  # option g, which belongs to the function
+    ascii_only: bool = False  # the collation knows no other letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ _COLLATING = {"space": " ", "hyphen": "-", "hyphen-minus": "-", "period": ".", "
 class _Parser:
     def __init__(self, pattern: str, options: Options) -> None:
         self.text, self.options = pattern, options
+        self.classes = classes(options.ascii_only)
         self.position = self.groups = self.parts = 0
         self._single: dict[int, Characters] = {}  # by code
         self.closed: dict[int, Group] = {}
@@ -268,8 +273,11 @@ class _Parser:
         known = self._single.get(code)
         if known is None:
             ranges: Ranges = ((code, code),)
-            known = self._single[code] = Characters(both_cases(ranges) if self.options.ignore_case else ranges)
+            known = self._single[code] = Characters(self.in_both_cases(ranges))
         return known
+
+    def in_both_cases(self, ranges: Ranges) -> Ranges:
+        return both_cases(ranges, self.options.ascii_only) if self.options.ignore_case else ranges
 
     def atom(self) -> Node:
         self.parts += 1
@@ -327,9 +335,9 @@ class _Parser:
         char = self.text[self.position : self.position + 1]
         self.position += 1
         if char in _CONSTRAINTS and char:
-            return Assertion(_CONSTRAINTS[char])
+            return Assertion(_CONSTRAINTS[char], None, self.classes["word"])
         if char.lower() in _CLASSES and char:
-            ranges = classes()[_CLASSES[char.lower()]]
+            ranges = self.classes[_CLASSES[char.lower()]]
             return Characters(complement(ranges) if char.isupper() else ranges)
         if char.isdecimal() and char != "0":
             number = self.reference_number(char)
@@ -353,7 +361,7 @@ class _Parser:
         if number not in self.closed or self.in_lookaround:
             raise error("invalid backreference number")
         self.references = True
-        return Reference(number, self.options.ignore_case)
+        return Reference(number, self.options.ignore_case, self.options.ascii_only)
 
     def escaped_character(self, char: str) -> int:
         if not char:
@@ -396,7 +404,7 @@ class _Parser:
         for word, kind in (("[:<:]]", "word_start"), ("[:>:]]", "word_end")):
             if self.text.startswith(word, self.position):
                 self.position += len(word)
-                return Assertion(kind)
+                return Assertion(kind, None, self.classes["word"])
         negated = self.text.startswith("^", self.position)
         self.position += negated
         ranges: list[tuple[int, int]] = []
@@ -405,9 +413,7 @@ class _Parser:
             self.member(ranges, first)
             first = False
         self.position += 1
-        found = normalized(ranges)
-        if self.options.ignore_case:
-            found = both_cases(found)
+        found = self.in_both_cases(normalized(ranges))
         if negated:
             if self.options.dot_excludes_newline:
                 found = normalized((*found, *_NEWLINE))
@@ -441,18 +447,18 @@ class _Parser:
             name = text[at + 2 : end] if end >= 0 else ""
             if end < 0:
                 raise error("brackets [] not balanced")
-            if name not in classes():
+            if name not in self.classes:
                 raise error("invalid character class")
             self.position = end + 2
             if self.options.ignore_case and name in ("upper", "lower"):
                 name = "alpha"
-            return classes()[name]
+            return self.classes[name]
         if text.startswith("[=", at):
             code = self.collating("=")
             return ((code, code),)
         if text.startswith("\\", at) and text[at + 1 : at + 2].lower() in ("d", "s", "w"):
             self.position = at + 2
-            ranges = classes()[_CLASSES[text[at + 1].lower()]]
+            ranges = self.classes[_CLASSES[text[at + 1].lower()]]
             return complement(ranges) if text[at + 1].isupper() else ranges
         return None
 

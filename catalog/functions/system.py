@@ -19,7 +19,6 @@ from catalog.functions.base import CallContext, Function
 from catalog.functions.quoting import quote_identifier
 from catalog.functions.registry import declare, function_oids, implement, implements
 from catalog.schema import (
-    PG_CATALOG_OID,
     Catalog,
     Composite,
     Database,
@@ -98,19 +97,22 @@ def _services(call: CallContext) -> _Services:
 @implements("current_schema", needs_session=True)
 def _current_schema(call: CallContext) -> str | None:
     services, named = _services(call), _session(call).search_path
-    for oid in services.path:
-        name = _schema_name(services.catalog, oid)
-        if name in named if oid == PG_CATALOG_OID else name != services.temporary_schema:
-            return name
-    return None
+    names = (_schema_name(services.catalog, oid) for oid in services.path)
+    return next((name for name in names if _is_named(services, named, name)), None)
 
 
 @implements("current_schemas", needs_session=True)
 def _current_schemas(call: CallContext, implicit: bool) -> Array:
     services, named = _services(call), _session(call).search_path
-    temporary = services.temporary_schema
     names = [_schema_name(services.catalog, oid) for oid in services.path]
-    return Array.of(tuple(n for n in names if implicit or (n in named if n == "pg_catalog" else n != temporary)))
+    return Array.of(tuple(name for name in names if implicit or _is_named(services, named, name)))
+
+
+def _is_named(services: _Services, named: tuple[str, ...], schema: str) -> bool:
+    """Whether a schema that is searched stands in search_path itself."""
+    if schema == services.temporary_schema:
+        return "pg_temp" in named
+    return schema != "pg_catalog" or schema in named
 
 
 def _schema_name(catalog: Catalog, oid: int) -> str:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from catalog import types
+from catalog.functions import registry
 from catalog.functions.quoting import quote_identifier
 from catalog.routines import function_in
-from catalog.schema import Catalog, Routine, RoutineArgument
+from catalog.schema import PG_CATALOG_OID, Catalog, Routine, RoutineArgument
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.builtin import SQL
@@ -117,16 +118,30 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
 # ---- texts ----------------------------------------------------------------------------------------------------------
 
 
+def _searched(surroundings: Surroundings, name: str) -> dict[tuple[int, ...], int]:
+    """The functions of that name that none before them on the search path hides, by the types of their arguments."""
+    found: dict[tuple[int, ...], int] = {}
+    catalog = surroundings.catalog
+    for place in surroundings.path:
+        if place == PG_CATALOG_OID:
+            for function in registry.functions_named(name):
+                found.setdefault(function.argument_types, function.oid)
+        elif not catalog.schema_name(place).startswith("pg_temp_"):
+            for item in catalog.routines.get(name, ()):
+                if item.schema == place:
+                    found.setdefault(item.signature, item.oid)
+    return found
+
+
 @content(internal.FUNCTION_NAMES, "session", routines)
 def _names(items: list[Item], surroundings: Surroundings) -> Columns:
     shown, signatures, seen = [], [], []
     for item, schema, _ in items:
-        same = surroundings.catalog.routines.get(item.name, ())
-        visible = item.schema in surroundings.path
-        alone = visible and len([other for other in same if other.schema in surroundings.path]) == 1
+        found = _searched(surroundings, item.name)
+        visible, alone = found.get(item.signature) == item.oid, len(found) == 1
         name, full = quote_identifier(item.name), f"{quote_identifier(schema)}.{quote_identifier(item.name)}"
         inputs = ",".join(types.format_type(oid) for oid in _oids_of(item.inputs))
-        shown.append(name if alone else full)
+        shown.append(name if visible and alone else full)
         signatures.append(f"{name if visible else full}({inputs})")
         seen.append(visible)
     bodies = [None if item.statements is None else sql_body(item, surroundings.body(item)) for item, *_ in items]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from catalog import types
 from catalog.functions.quoting import quote_identifier
 from catalog.privileges import acts_as
-from catalog.schema import Composite, Constraint, Domain, Enum, UserType
+from catalog.schema import PG_CATALOG_OID, Composite, Constraint, Domain, Enum, UserType
 from catalog.system import numbering
 from catalog.system import relations as internal
 from catalog.system.builtin import type_columns
@@ -157,6 +158,8 @@ def _visible(surroundings: Surroundings, item: UserType) -> bool:
         if schema == item.schema:
             return True
         if catalog.user_type(schema, item.name) is not None:
+            return False
+        if schema == PG_CATALOG_OID and item.name in types.pg_type_by_name:
             return False
     return False
 

@@ -93,7 +93,11 @@ def shown_name(entry: UserEntry) -> str:
     from catalog import types  # which needs this module
     from catalog.functions.quoting import quote_identifier  # which needs the types
 
-    if entry.schema in _current.get().path and entry.row.name not in types.pg_type_by_name:
-        return entry.shown
-
+    current = _current.get()
+    if entry.schema in current.path:
+        name, before = entry.row.name, current.path[: current.path.index(entry.schema)]
+        hidden = "pg_catalog" in before and name in types.pg_type_by_name
+        others = current.entries.values() if before else ()
+        if not hidden and not any(other.row.name == name and other.schema in before for other in others):
+            return entry.shown
     return f"{quote_identifier(entry.schema)}.{entry.shown}"

@@ -22,6 +22,7 @@ from catalog.schema import (
     Table,
     View,
 )
+from catalog.system import numbering
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from engine.ddl.code_users import own_objects
@@ -29,8 +30,8 @@ from engine.ddl.context import DdlContext
 from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema
 from engine.sql import ast, tree
 from engine.sql.analyze.collations import collation_of, texts_of
+from engine.sql.analyze.references import references
 from engine.sql.analyze.views import stored_query
-from engine.sql.analyze.walk import expressions_in
 
 _BYTES = ("C", "POSIX")
 _SPELLINGS = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
@@ -253,7 +254,4 @@ def _names(context: DdlContext, other: SchemaObject, item: Collation) -> bool:
 
 
 def _reads(context: DdlContext, view: View, item: Collation) -> bool:
-    return any(
-        isinstance(node, tree.CollateExpr) and node.collation == item.oid
-        for node, _ in expressions_in(stored_query(view, context.environment))
-    )
+    return (numbering.PG_COLLATION, item.oid, 0) in references([stored_query(view, context.environment)])

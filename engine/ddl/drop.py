@@ -397,7 +397,7 @@ def _drop_types(context: DdlContext, statement: ast.DropStmt, tag: str) -> str:
     """DROP TYPE and DROP DOMAIN. Raises 42704, 42809 (no domain), 42501, 2BP01."""
     roots: list[SchemaObject] = []
     for parts in statement.names:
-        found = find_type(context, parts)
+        found = find_type(context, parts, dropped=True)
         if found is None:
             schema = parts[-2] if len(parts) > 1 else None
             if schema is not None and not context.environment.schema_oid(schema):

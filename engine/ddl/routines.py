@@ -15,7 +15,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
 from catalog.routines import function_in, shown_signature
-from catalog.schema import Routine, RoutineArgument, SchemaObject, Table, View
+from catalog.schema import PG_CATALOG_OID, Routine, RoutineArgument, SchemaObject, Table, View
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.ddl.context import DdlContext
@@ -352,15 +352,17 @@ def named(context: DdlContext, kind: str, signature: ast.FunctionSignature, owne
     kinds = {"function": "f", "procedure": "p"}.get(kind, "fp")
     found: list[Routine] = []
     for place in places:
+        if place == PG_CATALOG_OID and not found and wanted.inputs is not None:
+            built_in = _built_in(signature.name[-1], wanted)
+            if built_in is not None and owned:
+                raise _is_systems(built_in)
         here = [item for item in everything if item.schema == place and _fits(item, wanted)]
         found += [item for item in here if all(item.signature != other.signature for other in found)]
     fitting = [item for item in found if item.kind in kinds] or found
     if not fitting:
         built_in = _built_in(signature.name[-1], wanted) if schema in (None, "pg_catalog") else None
         if built_in is not None and owned:
-            arguments = ",".join(map(types.format_type, built_in.argument_types))
-            shown = f"function {built_in.name}({arguments})"
-            raise SqlError("2BP01", f"cannot drop {shown} because it is required by the database system")
+            raise _is_systems(built_in)
         return None
     if len(fitting) > 1:
         message = f'{kind} name "{".".join(signature.name)}" is not unique'
@@ -371,6 +373,11 @@ def named(context: DdlContext, kind: str, signature: ast.FunctionSignature, owne
     if owned is not None:
         owned(context, item)
     return item
+
+
+def _is_systems(function: Function) -> SqlError:
+    shown = f"function {function.name}({','.join(map(types.format_type, function.argument_types))})"
+    return SqlError("2BP01", f"cannot drop {shown} because it is required by the database system")
 
 
 def securable(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> Routine:

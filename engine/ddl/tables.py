@@ -437,7 +437,12 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
         raise SqlError("42704", f'access method "{statement.access_method}" does not exist')
     relation = statement.relation
     persistence = "t" if statement.persistence == "t" else "p"
-    schema = context.creation_schema(relation, persistence)
+    try:
+        schema = context.creation_schema(relation, persistence)
+    except SqlError as error:
+        if error.sqlstate == "3F000" and relation.location >= 0:
+            error.position = relation.location + 1
+        raise
     if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_not_exists, has_row_type=True):
         return "CREATE TABLE"
     if statement.partition_by is not None and statement.inherits and statement.bound is None:

@@ -20,6 +20,7 @@ from catalog.schema import (
     Enum,
     EnumLabel,
     ExtensionType,
+    Role,
     Schema,
     SchemaObject,
     Table,
@@ -45,11 +46,17 @@ Reference = tuple[str, ...]
 # ---- finding --------------------------------------------------------------------------------------------------------
 
 
-def find_type(context: DdlContext, name: Reference) -> UserType | None:
-    """The user's type of that name. Raises 42501 for a built-in one."""
+def find_type(context: DdlContext, name: Reference, dropped: bool = False) -> UserType | None:
+    """The user's type of that name. Raises 42501 for a built-in one, or 2BP01 where a superuser drops it."""
     environment = context.environment
     schema = name[-2] if len(name) > 1 else None
     found = environment.find_type(schema, name[-1])
+    built_in = types.pg_type_by_name.get(name[-1]) if schema in (None, "pg_catalog") else None
+    if built_in is not None and (found is None or not environment.type_among(environment.before_system, name[-1])):
+        shown, user = types.format_type(built_in.oid), context.catalog.get(context.user_oid)
+        if dropped and isinstance(user, Role) and user.superuser:
+            raise SqlError("2BP01", f"cannot drop type {shown} because it is required by the database system")
+        raise SqlError("42501", f"must be owner of type {shown}")
     if isinstance(found, ExtensionType):
         extension = next(
             item.name for item in environment.catalog.extensions.values() if available()[item.name].has(found.oid)
@@ -59,8 +66,6 @@ def find_type(context: DdlContext, name: Reference) -> UserType | None:
             f"cannot drop type {types.format_type(found.oid)} because extension {extension} requires it",
             hint=f"You can drop extension {extension} instead.",
         )
-    if found is None and schema in (None, "pg_catalog") and name[-1] in types.pg_type_by_name:
-        raise SqlError("42501", f"must be owner of type {types.format_type(types.pg_type_by_name[name[-1]].oid)}")
     return found
 
 

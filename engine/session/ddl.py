@@ -95,6 +95,10 @@ class SessionDdl:
                 raise SqlError("3F000", f'schema "{wanted}" does not exist')
             return self._writable(oid)
         for name in session.usable_path:
+            if name == "pg_temp":
+                return self._temporary_schema()
+            if name == "pg_catalog":
+                raise _is_systems('in schema "pg_catalog"' if relation is None else f'"pg_catalog.{relation.name}"')
             if name in catalog.schemas:
                 return self._writable(catalog.schemas[name])
         raise SqlError("3F000", "no schema has been selected to create in")
@@ -105,8 +109,7 @@ class SessionDdl:
         if found.name.startswith("pg_temp_") and oid != self._session.temporary_schema:
             raise SqlError("42P16", "cannot create relations in temporary schemas of other sessions")
         if found.name in ("pg_catalog", "information_schema", "pg_toast"):
-            message = f'permission denied to create in schema "{found.name}"'
-            raise SqlError("42501", message, detail="System catalog modifications are currently disallowed.")
+            raise _is_systems(f'in schema "{found.name}"')
         user = self.catalog.get(self.user_oid)
         if not isinstance(user, Role) or not may(self.catalog, found, user, "C"):
             raise SqlError("42501", f"permission denied for schema {found.name}")
@@ -274,6 +277,11 @@ class SessionDdl:
     def database_in_use(self, oid: int) -> bool:
         node = self._session.node
         return any(session.database_oid == oid for session in node.sessions.values()) or node.prepared.use(oid)
+
+
+def _is_systems(where: str) -> SqlError:
+    detail = "System catalog modifications are currently disallowed."
+    return SqlError("42501", f"permission denied to create {where}", detail=detail)
 
 
 def _with_default_acl(catalog: Catalog, item: SchemaObject | None) -> SchemaObject | None:

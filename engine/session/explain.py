@@ -10,7 +10,7 @@ more rows than it is for, the plan is the one that has run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
@@ -22,6 +22,7 @@ from engine.session import planning
 from engine.session.collect import Collector
 from engine.session.prepared import Portal, Prepared
 from engine.sql import ast
+from engine.statistics.statements import COLUMNAR
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -30,7 +31,7 @@ _OPTIONS = ("analyze", "verbose", "costs", "settings", "buffers", "wal", "timing
 _TRUE = ("", "true", "on", "1", "yes")
 
 
-async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement) -> list[str]:
+async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> list[str]:
     """The lines of the answer. Raises 42601 for an unknown option, 22023 for an unknown format."""
     options = dict(explain.options)
     for name in options:
@@ -39,21 +40,39 @@ async def lines(session: Session, explain: ast.ExplainStmt, whole: ast.Statement
     form = options.get("format", "text").lower()
     if form not in _FORMATS:
         raise SqlError("22023", f'unrecognized value for EXPLAIN option "format": "{form}"')
+    prepared, parameters = await _explained(session, explain, portal)
+    planning.fail_first(session, prepared, parameters)
+    verbose = options.get("verbose", "off").lower() in _TRUE
+    if options.get("analyze", "off").lower() not in _TRUE:
+        return _FORMATS[form](describe(prepared, verbose))
+    ran, measured = await _measure(session, prepared, parameters, options.get("summary", "on").lower() in _TRUE)
+    prepared = ran.prepared
+    if ran.path == COLUMNAR and prepared.row is not None and prepared.compound is None:
+        plan = [*_columnar(prepared, verbose), "  Row Path: abandoned, too many rows"]
+    else:
+        plan = describe(prepared, verbose)
+    return _FORMATS[form]([*plan, *measured])
+
+
+async def _explained(session: Session, explain: ast.ExplainStmt, portal: Portal) -> tuple[Prepared, Sequence[object]]:
+    """The plan of the statement that is explained, and the values of its parameters."""
     query = explain.query.query if isinstance(explain.query, ast.DeclareCursorStmt) else explain.query
+    if isinstance(query, ast.ExecuteStmt):
+        from engine.session import utility
+
+        prepared = utility.executed(session, query)
+        parameters: Sequence[object] = await utility.arguments(session, query, prepared)
+        if prepared.kind in ("utility", "empty", "past"):
+            what = "AS OF" if prepared.kind == "past" else type(prepared.statement.tree).__name__
+            not_supported(f"EXPLAIN EXECUTE of a statement with {what}")
+        return prepared, parameters
     if not isinstance(query, planning.QUERY_STATEMENTS):
         not_supported(f"EXPLAIN of {type(query).__name__}")
-    prepared = planning.prepare(session, whole.of(query), ())
+    if isinstance(query, ast.SelectStmt) and query.into is not None:
+        not_supported("EXPLAIN of SELECT INTO")
+    prepared = planning.prepare(session, portal.prepared.statement.of(query), portal.prepared.parameter_types)
     prepared.tally = session.node.statements.nested
-    if not prepared.parameter_types:
-        planning.fail_first(session, prepared, ())
-    verbose = options.get("verbose", "off").lower() in _TRUE
-    plan = describe(prepared, verbose)
-    if options.get("analyze", "off").lower() in _TRUE:
-        measured = await _measure(session, prepared, options.get("summary", "on").lower() in _TRUE)
-        if prepared.row is not None and (prepared.columnar or prepared.dml) is not None:
-            plan = [*_columnar(prepared, verbose), "  Row Path: abandoned, too many rows"]
-        plan += measured
-    return _FORMATS[form](plan)
+    return prepared, portal.parameters
 
 
 def _as_json(plan: list[str]) -> list[str]:
@@ -82,7 +101,7 @@ _FORMATS: dict[str, Callable[[list[str]], list[str]]] = {
 
 def describe(prepared: Prepared, verbose: bool) -> list[str]:
     """The plan of a prepared statement."""
-    if prepared.row is not None:
+    if prepared.row is not None and prepared.kind != "columnar":
         return prepared.row.explain()
     if prepared.compound is not None:
         return list(prepared.compound.describe(lambda part: describe(part, verbose)))
@@ -105,18 +124,20 @@ def _columnar(prepared: Prepared, verbose: bool) -> list[str]:
     return found
 
 
-async def _measure(session: Session, prepared: Prepared, summary: bool) -> list[str]:
-    if prepared.parameter_types:
-        raise SqlError("42P02", "there is no parameter $1")
+async def _measure(
+    session: Session, prepared: Prepared, parameters: Sequence[object], summary: bool
+) -> tuple[Portal, list[str]]:
+    """Runs it: the portal that has run, and what is said of that."""
     began = time.perf_counter()
-    portal = Portal(prepared, (), prepared.text_formats)
+    portal = Portal(prepared, parameters, prepared.text_formats)
     collector = Collector(session.memory)
     try:
         await session.run(portal, 0, collector)
     except RowPathFull:
         planning.columnar_of(session, prepared)
-        await session.run(Portal(prepared, (), prepared.text_formats), 0, collector)
+        portal = Portal(prepared, parameters, prepared.text_formats)
+        await session.run(portal, 0, collector)
     seconds = time.perf_counter() - began
-    path = "row" if portal.stream is None and prepared.columnar is None and prepared.dml is None else "columnar"
+    path = "columnar" if portal.path == COLUMNAR and portal.prepared.compound is None else "row"
     time_taken = [f"Execution Time: {seconds * 1000:.3f} ms"] if summary else []
-    return [f"Path: {path}", f"Actual Rows: {portal.count}", *time_taken]
+    return portal, [f"Path: {path}", f"Actual Rows: {portal.count}", *time_taken]

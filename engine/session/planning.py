@@ -175,15 +175,16 @@ def prepare(
 
 
 def _types_within(session: Session, statement: ast.Statement, types: Sequence[int]) -> Sequence[int]:
-    """The types of the parameters of a cursor, or of a query whose rows become a table: as the query wants them."""
+    """The types of the parameters of a cursor, of a query whose rows become a table, or of what is explained: as the
+    query wants them."""
     node: ast.Node = statement.tree
+    if isinstance(node, ast.ExplainStmt):
+        node = node.query
     if isinstance(node, ast.DeclareCursorStmt | ast.CreateTableAsStmt):
         node = node.query
     elif isinstance(node, ast.SelectStmt):
         node = replace(node, into=None)
-    else:
-        return types
-    if "$" not in statement.text or not isinstance(node, ast.SelectStmt):
+    if "$" not in statement.text or not isinstance(node, QUERY_STATEMENTS):
         return types
     return analyze(node, session.environment, types).parameter_types
 

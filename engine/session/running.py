@@ -384,8 +384,8 @@ async def _deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> 
         if portal.pending_rows:
             data, rows = portal.take(limit - sent if limit else 0)
             sent += rows
-            if prepared.kind in ("columnar", "compound") or prepared.columnar is not None:
-                portal.count += rows if prepared.command == "SELECT" else 0
+            if portal.path != ROW and prepared.command == "SELECT":
+                portal.count += rows
             await sink.rows(data)
         if limit and sent >= limit and (portal.pending_rows or portal.stream is not None):
             if len(portal.pending) > LARGE and portal.holding is None:

@@ -453,7 +453,7 @@ async def _close(session: Session, tree: ast.ClosePortalStmt, portal: Portal, si
 async def _explain(session: Session, tree: ast.ExplainStmt, portal: Portal, sink: Sink) -> None:
     from engine.session import explain
 
-    for line in await explain.lines(session, tree, portal.prepared.statement):
+    for line in await explain.lines(session, tree, portal):
         await sink.rows(text_row((line,)))
     sink.complete("EXPLAIN")
 

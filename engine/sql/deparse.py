@@ -419,10 +419,14 @@ class _Printer(ExpressionPrinter):
             and not several
         )
         columns = [
-            quote_identifier(column.name) + (f" {self.type(column.type)}" if anonymous else "")
-            for column in entry.columns
+            quote_identifier(column.name) + (self.definition(column) if anonymous else "") for column in entry.columns
         ]
         self.add(f" {'AS ' if anonymous else ''}{quote_identifier(alias)}({', '.join(columns)})")
+
+    def definition(self, column: tree.RangeColumn) -> str:
+        """What a column definition list says of a column behind its name."""
+        collation = f" COLLATE {self.collation(column.collation)}" if column.collation else ""
+        return f" {self.type(column.type)}{collation}"
 
 
 def _columns_of_join(level: Level, item: tree.FromItem) -> list[tuple[int, int]]:

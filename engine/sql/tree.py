@@ -424,8 +424,11 @@ Expr = Union[
 
 @dataclass(frozen=True, slots=True)
 class RangeColumn:
+    """`collation`: the OID of the one that a column definition list gives it, 0 where its type or its query says."""
+
     name: str
     type: TypeRef
+    collation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NoReturn
 
-from catalog.errors import SqlError
 from catalog.functions.base import Function
 from catalog.routines import LANGUAGE
 from catalog.schema import Catalog, Domain
@@ -77,6 +76,8 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
         )
     assert found.candidate is not None
     function = found.candidate.function
+    if function.kind == "w" and node.over is None:
+        fail("42809", f"window function {name} requires an OVER clause", node.location)
     if node.within_group and function.kind == "a":
         from engine.sql.analyze.aggregates import unify_hypothetical
 
@@ -98,8 +99,6 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     if function.kind == "p" and state.kind != "CALL arguments":
         shown = signature(".".join(node.names), [item.type.oid for item in arguments])
         fail("42809", f"{shown} is a procedure", node.location, hint="To call a procedure, use CALL.")
-    if function.kind == "w":
-        fail("42809", f"window function {name} requires an OVER clause", node.location)
     _only_plain(node, name)
     if function.returns_set:
         check_set_call(state, node.location)
@@ -185,7 +184,10 @@ def _find(
         literal = len(actual) == 1 and _is_literal(state, arguments[0])
         state.environment.check_usage(schema)
         stored = not state.environment.asks
-        found = find_function(name, actual, names, not node.variadic, literal, schema, stored)
+        target = 0
+        if schema is None and len(actual) == 1 and (before := state.environment.before_system):
+            target = _type_to_cast_to(state, before, name)
+        found = find_function(name, actual, names, not node.variadic, literal, schema, stored, target)
     else:
         fail("3F000", f'schema "{schema}" does not exist', node.location)
     if found.status in ("function", "coercion"):
@@ -196,6 +198,11 @@ def _find(
             return Found("coercion", None, cast)
     word = "procedure" if state.kind == "CALL arguments" else "function"
     _not_found(node, found, signature(".".join(node.names), actual, names), word)
+
+
+def _type_to_cast_to(state: State, schemas: tuple[int, ...], name: str) -> int:
+    defined = state.environment.type_among(schemas, name)
+    return 0 if defined is None or isinstance(defined, Domain) else defined.oid
 
 
 def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) -> int:
@@ -233,11 +240,7 @@ def _prepare(
     domain = 0
     if function.result_type in typeinfo.POLYMORPHIC:
         domain = result_domain([item.type for item in values], declared, function.result_type)
-    try:
-        result = coerce.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
-    except SqlError as error:
-        error.position = node.location + 1 if node.location >= 0 else None
-        raise
+    result = coerce.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
     ready: list[tree.Expr] = []
     for value, oid in zip(values, declared, strict=True):
         if oid == ANY:

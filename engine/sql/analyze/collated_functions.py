@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from catalog.collations import collated_type
+from catalog.functions import regex, registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.collated import FIRST_FUNCTION, OPERATIONS
 from catalog.types import oids
@@ -35,12 +36,11 @@ LIKES: Final = frozenset(("textlike", "textnlike", "namelike", "namenlike"))
 ILIKES: Final = frozenset(("texticlike", "texticnlike", "nameiclike", "nameicnlike"))
 LIKE_FOR: Final = {source: source.replace("ic", "", 1) for source in ILIKES}
 """What compares texts that are in lower case already."""
-REGULAR: Final = frozenset(
-    f"{of}{ic}regex{how}" for of in ("text", "name") for ic in ("", "ic") for how in ("eq", "ne")
-) | {
-    "regexp_count", "regexp_instr", "regexp_like", "regexp_match", "regexp_matches", "regexp_split_to_array",
-    "regexp_split_to_table", "regexp_substr", "textregexreplace", "textregexreplace_noopt", "textregexsubstr",
-}  # fmt: skip
+ASCII_FOR: Final = {
+    source: f"ascii_{source}" for source in (*regex.SOURCES, *ILIKES) if not source.startswith("ascii_")
+}
+"""What knows the letters of ASCII alone."""
+REGULAR: Final = frozenset(ASCII_FOR) - ILIKES
 SEARCHES: Final = frozenset(("textpos", "replace_text", "split_part", "text_to_array", "text_starts_with"))
 ORDERING: Final = frozenset(
     ("bttextcmp", "bpcharcmp", "btarraycmp", "text_larger", "text_smaller", "bpchar_larger", "bpchar_smaller",
@@ -53,6 +53,18 @@ MATCHING: Final = frozenset(
 )  # fmt: skip
 """What asks texts for equality, and has nothing to take its place where a collation decides that."""
 EXTREMES: Final = frozenset(f"{name}({of})" for name in ("max", "min") for of in ("text", "bpchar", "anyarray"))
+
+
+def ascii_function(function: Function) -> Function:
+    """What knows the letters of ASCII alone, in place of one of `ASCII_FOR`. It has an OID of its own, by which the
+    worker tells functions apart."""
+    return replace(function, oid=FIRST_FUNCTION | function.oid, source=ASCII_FOR[function.source])
+
+
+def like_function(function: Function) -> Function:
+    """LIKE in place of ILIKE."""
+    (found,) = registry.functions_named(LIKE_FOR[function.source])
+    return found
 
 
 def collated_comparison(function: Function) -> Function:

@@ -34,22 +34,24 @@ from catalog.types.collated import Rules
 from engine.sql import tree
 from engine.sql.analyze.coerce import expr_location
 from engine.sql.analyze.collated_functions import (
+    ASCII_FOR,
     CASE_MAPPINGS,
     COMPARISONS,
     EQUALITIES,
     EXTREMES,
     ILIKES,
-    LIKE_FOR,
     LIKES,
     MATCHING,
     ORDERING,
     REGULAR,
     SEARCHES,
+    ascii_function,
     ascii_mapping,
     collated_comparison,
     collated_extreme,
     collated_mapping,
     collated_pair,
+    like_function,
 )
 from engine.sql.analyze.collated_trees import (
     as_collated,
@@ -274,6 +276,7 @@ class Collator:
         made: list[tree.RangeEntry] = []
         for entry in entries:
             changed, columns = self._entry(entry)
+            columns.update({place: item.collation for place, item in enumerate(entry.columns, 1) if item.collation})
             if isinstance(entry, tree.RangeSubquery):
                 at = [expr_location(item.expression) for item in entry.query.output]
                 level.arms[len(made)] = [
@@ -538,12 +541,14 @@ class Collator:
             _refuse_loose(rules, "ILIKE")
             if self._is_ascii(derived):
                 arguments = tuple(ascii_mapping(item, "lower") for item in node.arguments)
-                return replace(node, arguments=arguments, function=replace(node.function, source=LIKE_FOR[source]))
+                return replace(node, arguments=arguments, function=like_function(node.function))
             if rules is None:
                 return node
             return replace(node, arguments=tuple(collated_mapping(item, rules, "lower") for item in node.arguments))
         elif source in REGULAR:
             _refuse_loose(self._needed(derived, "regular expression"), "regular expressions")
+            if self._is_ascii(derived):
+                return replace(node, function=ascii_function(node.function))
         elif source.startswith("record_"):
             for argument in node.arguments:
                 self._refuse_record(argument)
@@ -637,9 +642,7 @@ class Collator:
         made = replace(node, **changes) if changes else node
         source = node.function.source
         if source not in COMPARISONS:
-            if source in LIKES:
-                _refuse_loose(self._rules(merged), "LIKE")
-            return made, _NOTHING
+            return replace(made, function=self._matching(node.function, merged)), _NOTHING
         rules = self._needed(merged)
         if rules is None or (source in EQUALITIES and rules.deterministic) or not texts(node.left):
             return made, _NOTHING
@@ -647,6 +650,20 @@ class Collator:
         left, right = as_collated(made.left, rules), as_collated(made.right, rules)
         made = replace(made, function=function, operator=operator, left=left, right=right)
         return made, _NOTHING
+
+    def _matching(self, function: Function, derived: Derived) -> Function:
+        """What matches each of several patterns under a collation."""
+        source = function.source
+        if source in LIKES:
+            _refuse_loose(self._rules(derived), "LIKE")
+        elif source in ASCII_FOR:
+            rules = self._needed(derived, "ILIKE" if source in ILIKES else "regular expression")
+            if rules is not None and source in ILIKES:
+                not_supported("ILIKE ANY or ALL under an ICU collation")
+            _refuse_loose(rules, "regular expressions")
+            if self._is_ascii(derived):
+                return ascii_function(function)
+        return function
 
     def _row(self, node: tree.RowExpr) -> tuple[Any, Derived]:
         return replace(node, elements=tuple(self.expression(item)[0] for item in node.elements)), _NOTHING

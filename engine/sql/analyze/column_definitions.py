@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catalog.collations import of_type, rules
 from catalog.errors import SqlError
-from catalog.types import format_type, type_row
+from catalog.schema import Domain
+from catalog.types import format_type, oids, type_row
 from catalog.types.base import TypeRef
 from catalog.types.oids import RECORD_ARRAY
 from engine.sql import ast, tree
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import RECORD, UNKNOWN
+from engine.sql.analyze.typeinfo import RECORD, UNKNOWN, type_name
 from engine.sql.analyze.typenames import resolve_type
 
 Definitions = tuple[ast.ColumnDefinitionItem, ...]
@@ -53,10 +55,11 @@ def _unnest_each(call: ast.Node) -> list[ast.Node]:
 
 def columns_of(state: State, definitions: Definitions, value: tree.Expr) -> list[tree.RangeColumn]:
     """The columns that a list defines for the rows of a call. Raises 42P16 for pseudo-types, 42701 for a name that is
-    there twice, 42804 where `value` lists rows that are seen to be others."""
+    there twice, 42704 and 42804 for COLLATE, 42804 where `value` lists rows that are seen to be others."""
     found: list[tree.RangeColumn] = []
     for item in definitions:
-        found.append(tree.RangeColumn(item.name, resolve_type(item.type, state.environment)))
+        type_ = resolve_type(item.type, state.environment)
+        found.append(tree.RangeColumn(item.name, type_, _collation(state, item, type_)))
     for number, column in enumerate(found):
         if any(column.name == other.name for other in found[:number]):
             raise SqlError("42701", f'column name "{column.name}" specified more than once')
@@ -67,6 +70,23 @@ def columns_of(state: State, definitions: Definitions, value: tree.Expr) -> list
     for row in _listed_rows(value):
         check_row([item.type for item in row.elements], [column.type for column in found])
     return found
+
+
+def _collation(state: State, item: ast.ColumnDefinitionItem, type_: TypeRef) -> int:
+    """GetColumnDefCollation: the one that a list names, its domain's, or 0 for its type's. Raises 42704, 42804."""
+    catalog = state.environment.catalog
+    if not item.collation:
+        domain = catalog.objects.get(type_.domain)
+        return domain.collation if isinstance(domain, Domain) else 0
+    found = state.environment.find_collation(item.collation, item.collate_location).oid
+    typed = of_type(type_.oid)
+    if not typed:
+        shown = type_name(type_.declared)
+        fail("42804", f"collations are not supported by type {shown}", item.collate_location)
+    if type_.oid == oids.CITEXT and rules(catalog, found) is not None:
+        refuse("citext under an ICU collation", item.collate_location)
+    state.shared.collated = True
+    return 0 if found == typed else found
 
 
 def _listed_rows(value: tree.Expr) -> list[tree.RowExpr]:

@@ -33,8 +33,8 @@ _EVERYBODYS = ("pg_catalog", "information_schema")
 class Environment:
     """What the meaning of a statement depends on besides its text.
 
-    `search_path` holds schema names in order; pg_catalog is searched first unless it is named. Names of schemas that do
-    not exist are skipped, as PostgreSQL does. `format` shapes how literals are read (DateStyle, TimeZone).
+    `search_path` holds schema names in order, the session's temporary schema in front once it exists. Names of schemas
+    that do not exist are skipped, as PostgreSQL does. `format` shapes how literals are read (DateStyle, TimeZone).
     """
 
     catalog: Catalog
@@ -50,16 +50,33 @@ class Environment:
 
     def make_current(self) -> None:
         """Types are found, and their names shown, as this environment has them; functions and operators too."""
-        use(self.catalog.user_types, self.search_path)
-        added.use(self.catalog.added, self.search_path)
+        use(self.catalog.user_types, self.path)
+        added.use(self.catalog.added, self.path)
+
+    @cached_property
+    def path(self) -> tuple[str, ...]:
+        """The names of the schemas to search, each once (recomputeNamespacePath): the temporary one is the first and
+        pg_catalog the next, unless search_path says where they come."""
+        names = self.search_path
+        first = names[:1] if names and names[0].startswith("pg_temp_") else ()
+        names = names[len(first) :]
+        if "pg_temp" in names:
+            names, first = tuple(first[0] if name == "pg_temp" and first else name for name in names), ()
+        if "pg_catalog" not in names:
+            names = ("pg_catalog", *names)
+        return tuple(dict.fromkeys((*first, *names)))
 
     @cached_property
     def path_oids(self) -> tuple[int, ...]:
         """OIDs of the schemas to search, pg_catalog included."""
         schemas = self.catalog.schemas
-        found = [schemas.get(name, PG_CATALOG_OID if name == "pg_catalog" else 0) for name in self.search_path]
-        path = [oid for oid in found if oid]
-        return tuple(path) if PG_CATALOG_OID in path else (PG_CATALOG_OID, *path)
+        found = [schemas.get(name, PG_CATALOG_OID if name == "pg_catalog" else 0) for name in self.path]
+        return tuple([oid for oid in found if oid])
+
+    @cached_property
+    def before_system(self) -> tuple[int, ...]:
+        """OIDs of the schemas that are searched before pg_catalog."""
+        return self.path_oids[: self.path_oids.index(PG_CATALOG_OID)]
 
     def check_usage(self, schema: str | None) -> None:
         """42501 for a schema that the text names, in which its user may look nothing up (LookupExplicitNamespace). The
@@ -113,7 +130,11 @@ class Environment:
 
     def find_type(self, schema: str | None, name: str) -> UserType | ExtensionType | None:
         """The type of that name that is not built in: in `schema`, or the first on the search path."""
-        for oid in (self.schema_oid(schema),) if schema is not None else self.path_oids:
+        return self.type_among((self.schema_oid(schema),) if schema is not None else self.path_oids, name)
+
+    def type_among(self, schemas: tuple[int, ...], name: str) -> UserType | ExtensionType | None:
+        """The first type of that name in these schemas that is not built in."""
+        for oid in schemas:
             found = self.catalog.user_type(oid, name) or self.catalog.extension_type(oid, name)
             if found is not None:
                 return found

@@ -360,7 +360,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
         columns.append(tree.RangeColumn("ordinality", INT8_REF))
     alias = node.alias.name if node.alias else name
     names = _renamed([column.name for column in columns], node.alias)
-    renamed = tuple(tree.RangeColumn(new, old.type) for new, old in zip(names, columns, strict=True))
+    renamed = tuple(replace(old, name=new) for new, old in zip(names, columns, strict=True))
     entry = tree.RangeFunction(tuple(values), alias, renamed, tuple(counts), node.ordinality, lateral or node.lateral)
     rows: tree.RangeEntry = entry
     if any(column.type.oid >= FIRST_USER_OID or column.type.domain for column in columns):

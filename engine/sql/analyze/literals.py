@@ -12,6 +12,7 @@ from functools import lru_cache
 from catalog import types
 from catalog.errors import SqlError
 from catalog.functions import added, registry
+from catalog.functions.base import Function
 from catalog.system import numbering
 from catalog.types.array import read_array
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings
@@ -163,8 +164,7 @@ def _read_procedure(environment: Environment, text: str) -> int:
     names = split_identifiers(name)
     schema = names[-2] if len(names) > 1 else None
     environment.check_usage(schema)
-    built_in = registry.functions_named(names[-1]) if schema in (None, "pg_catalog") else ()
-    found = (*built_in, *added.functions_named(names[-1], schema))
+    found = _functions(names[-1], schema)
     if parenthesis:
         wanted = tuple(_read_type(environment, item) for item in arguments.rstrip(") ").split(",") if item.strip())
         found = tuple(function for function in found if function.argument_types == wanted)
@@ -173,6 +173,16 @@ def _read_procedure(environment: Environment, text: str) -> int:
     if len(found) > 1:
         raise SqlError("42725", f'more than one function named "{text}"')
     return found[0].oid
+
+
+def _functions(name: str, schema: str | None) -> tuple[Function, ...]:
+    """The functions of that name in a schema, or on the search path: those that none before them hides there."""
+    if schema is not None:
+        return registry.functions_named(name) if schema == "pg_catalog" else added.functions_named(name, schema)
+    found: dict[tuple[int, ...], Function] = {}
+    for _, function in added.searched_functions(name, registry.functions_named(name)):
+        found.setdefault(function.argument_types, function)
+    return tuple(found.values())
 
 
 def _read_operator(environment: Environment, text: str) -> int:

@@ -62,6 +62,8 @@ def _gather(node: object, levels: _Levels, found: set[Reference]) -> None:
         found.add((numbering.PG_TYPE, node.type.declared, 0))
     elif isinstance(node, tree.CollateExpr):
         found.add((numbering.PG_COLLATION, node.collation, 0))
+    elif isinstance(node, tree.RangeFunction):  # its column definition list
+        found.update((numbering.PG_COLLATION, column.collation, 0) for column in node.columns if column.collation)
     _inside(node, levels, found)
 
 

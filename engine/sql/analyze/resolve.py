@@ -6,8 +6,8 @@ user's type takes part, it is not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from catalog.functions import added, registry
@@ -34,13 +34,16 @@ from engine.sql.analyze.typeinfo import (
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A function as one call could use it. `order` maps declared positions to given arguments for named notation;
-    `defaults` is the number of arguments that declared defaults fill in; `variadic` says that the tail is expanded."""
+    `defaults` is the number of arguments that declared defaults fill in; `variadic` says that the tail is expanded;
+    `place` is that of its schema in the search path. `ambiguous`: another one of the schema takes the same call."""
 
     function: Function
     types: tuple[int, ...]
     order: tuple[int, ...] | None = None
     defaults: int = 0
     variadic: bool = False
+    place: int = 0
+    ambiguous: bool = False
 
 
 # ---- the heuristics -------------------------------------------------------------------------------------------------
@@ -316,19 +319,20 @@ def _named_order(function: Function, names: tuple[str | None, ...]) -> tuple[int
 def _builtin_candidates(
     name: str, count: int, names: tuple[str | None, ...], expand_variadic: bool
 ) -> tuple[Candidate, ...]:
-    return candidates_of(registry.functions_named(name), count, names, expand_variadic)
+    return candidates_of([(0, item) for item in registry.functions_named(name)], count, names, expand_variadic)
 
 
 def candidates_of(
-    functions: Sequence[Function], count: int, names: tuple[str | None, ...], expand_variadic: bool
+    functions: Iterable[tuple[int, Function]], count: int, names: tuple[str | None, ...], expand_variadic: bool
 ) -> tuple[Candidate, ...]:
-    """FuncnameGetCandidates: every way in which one of the functions, which are of one name and in the order in which
-    they are searched, can take that many arguments."""
+    """FuncnameGetCandidates: every way in which one of the functions, which are of one name and each have a place in
+    the search path, can take that many arguments. Of those that take the same types the first on the path counts, then
+    the one that is not variadic."""
     found: dict[tuple[int, ...], Candidate] = {}
-    for function in functions:
+    for place, function in functions:
         declared = function.argument_types
         if any(item is not None for item in names):
-            candidate = _named_candidate(function, count, names)
+            candidate = _named_candidate(function, count, names, expand_variadic)
         elif function.variadic and expand_variadic and count >= len(declared):
             tail = (function.variadic,) * (count - len(declared) + 1)
             candidate = Candidate(function, declared[:-1] + tail, None, 0, True)
@@ -340,17 +344,25 @@ def candidates_of(
             candidate = None
         if candidate is None:
             continue
-        key = candidate.types
-        other = found.get(key)
-        if other is None or (other.variadic and not candidate.variadic) or (other.defaults > candidate.defaults):
-            found[key] = candidate
+        candidate = replace(candidate, place=place) if place else candidate
+        other = found.get(candidate.types)
+        if other is None or _preferred(candidate, other):
+            found[candidate.types] = candidate
+        elif not _preferred(other, candidate):
+            found[candidate.types] = replace(other, ambiguous=True)
     return tuple(found.values())
 
 
-def _named_candidate(function: Function, count: int, names: tuple[str | None, ...]) -> Candidate | None:
+def _preferred(one: Candidate, other: Candidate) -> bool:
+    return one.place < other.place if one.place != other.place else other.variadic and not one.variadic
+
+
+def _named_candidate(
+    function: Function, count: int, names: tuple[str | None, ...], expand_variadic: bool
+) -> Candidate | None:
     declared = function.argument_types
     padded = (None,) * (count - len(names)) + tuple(names)
-    if count > len(declared) or function.variadic:
+    if count > len(declared) or (function.variadic and expand_variadic):
         return None
     order = _named_order(function, padded)
     if order is None:
@@ -370,19 +382,21 @@ def find_function(
     literal: bool = False,
     schema: str | None = None,
     stored: bool = False,
+    target: int = 0,
 ) -> Found:
     """func_get_detail. `literal` says that the single argument is an unknown literal (int4('5') is then a cast).
-    `schema`: None to search the path, pg_catalog first. `stored`: of a text that was written of a tree."""
+    `schema`: None to search the path. `stored`: of a text that was written of a tree. `target`: the type of that name
+    that the path leads to, where it is not a built-in one."""
     if stored and (inner := registry.inner_functions_named(name)):
-        return _function_among(candidates_of(inner, len(actual), names, expand_variadic), 0, actual, names, literal)
+        functions = [(0, item) for item in inner]
+        return _function_among(candidates_of(functions, len(actual), names, expand_variadic), 0, actual, names, literal)
     if schema in (None, "pg_catalog"):
-        more = added.functions_named(name) if schema is None else ()
-        if not more:
+        if schema is not None or not (target or added.has_functions_named(name)):
             return _builtin_function(name, actual, names, expand_variadic, literal)
-        functions = (*registry.functions_named(name), *more)
-        target = type_oid_by_name().get(name, 0)
+        functions = added.searched_functions(name, registry.functions_named(name))
+        target = target or type_oid_by_name().get(name, 0)
     else:
-        functions, target = added.functions_named(name, schema), 0
+        functions, target = [(0, item) for item in added.functions_named(name, schema)], 0
     candidates = candidates_of(functions, len(actual), names, expand_variadic)
     return _function_among(candidates, target, actual, names, literal)
 
@@ -405,16 +419,19 @@ def _function_among(
     """The candidate that fits, or a cast to the type of that name (`target`, 0: there is none)."""
     for candidate in candidates:
         if candidate.types == actual:
-            return Found("function", candidate)
+            return _found(candidate)
     if len(actual) == 1 and not names and target and _is_cast(actual[0], target, literal):
         return Found("coercion", None, target)
     fitting = [item for item in candidates if can_coerce(actual, item.types, "i")]
     if not fitting:
         return Found("missing")
     if len(fitting) == 1:
-        return Found("function", fitting[0])
-    chosen = select_candidate(fitting, actual)
-    return Found("function", chosen) if chosen is not None else Found("ambiguous")
+        return _found(fitting[0])
+    return _found(select_candidate(fitting, actual))
+
+
+def _found(candidate: Candidate | None) -> Found:
+    return Found("ambiguous") if candidate is None or candidate.ambiguous else Found("function", candidate)
 
 
 def _is_cast(source: int, target: int, literal: bool) -> bool:

@@ -21,6 +21,10 @@ def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
     """
     if name.percent_type:
         return _percent_type(name, environment)
+    if len(name.names) == 1 and environment.before_system:
+        hiding = environment.type_among(environment.before_system, name.names[0])
+        if hiding is not None:
+            return _user_type(name, hiding, name.array_dimensions > 0)
     found = _lookup(name.names, name.modifiers, name.array_dimensions > 0)
     if isinstance(found, TypeRef):
         return found

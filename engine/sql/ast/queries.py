@@ -49,10 +49,12 @@ class RangeSubselect(Node):
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinitionItem(Node):
-    """A column of a function's AS (name type, ...) list."""
+    """A column of a function's AS (name type [COLLATE collation], ...) list."""
 
     name: str
     type: TypeName
+    collation: tuple[str, ...] = ()
+    collate_location: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -711,9 +711,8 @@ class Queries(Relations, Expressions):
             start = self._curr.start
             name = self.column_name()
             type_name = self.type_name()
-            if self.accept("collate"):
-                self.any_name()
-            items.append(ast.ColumnDefinitionItem(name, type_name, location=start))
+            at, collation = self._curr.start, self.any_name() if self.accept("collate") else ()
+            items.append(ast.ColumnDefinitionItem(name, type_name, collation, at if collation else -1, location=start))
             if not self.accept(","):
                 break
         self.expect(")")

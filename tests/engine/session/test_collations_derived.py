@@ -56,6 +56,30 @@ def test_case_mappings_know_the_letters_of_the_collation(both: tuple[psycopg.Con
         assert one == other, statement
 
 
+REGULAR = (
+    "@ ~ 'ä'", "@ ~* 'ÄÖ'", "@ !~* 'É'", "@ ~ '[[:alpha:]]ö'", "@ ~ '\\wÖ'", "@ ~ '^\\w+$'", "@ ~ '\\yß'", "@ ~ '\\mä'",
+    "@ ~ '(?i)Σ'",
+    "@ ~* '([äÄ])\\1'", "regexp_replace(@, '\\W', '.', 'g')", "regexp_replace(@, '[[:upper:]]', '.', 'gi')",
+    "regexp_count(@, '[[:lower:]]', 1, 'i')", "regexp_match(@, '(\\w+) (\\w+)')", "substring(@ from '[[:upper:]]+ ')",
+    "regexp_split_to_array(@, '\\W+')", "regexp_substr(@, 'SS', 1, 1, 'i')", "regexp_like(@, 'STRAßE', 'i')",
+    "@ similar to '%[[:upper:]]ö%'", "@ ~ any (array['Äö', '\\wÖ'])", "@ ilike any (array['%äÖ%', 'x'])",
+    "@ not ilike all (array['%ÉT%', 'x'])", "@ ilike upper(d)", "@ ilike lower(@)",
+    "regexp_instr(@, '[^[:alnum:][:space:]]')",
+)  # fmt: skip
+"""What knows letters, and letters in two cases."""
+
+
+@pytest.mark.parametrize("table", ["few", "many"])
+def test_regular_expressions_know_the_letters_of_the_collation(
+    both: tuple[psycopg.Connection, ...], table: str
+) -> None:
+    operands = ["d", "c", "p", "u", 'd collate "C"', 'c collate "default"', "d || c", "d collate ucs_basic"]
+    for operand, shape in itertools.product(operands, REGULAR):
+        statement = f"select distinct {shape.replace('@', f'({operand})')} from {table}"
+        one, other = (sorted(map(repr, found)) for found in (answer(each, statement) for each in both))
+        assert one == other, statement
+
+
 def conflicts() -> Iterator[str]:
     """Statements over columns whose collations agree or not, derived or written."""
     pairs = [

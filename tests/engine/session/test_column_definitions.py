@@ -69,3 +69,40 @@ def test_lists_of_several_functions(pair: Pair) -> None:
         "select f_records()",
         "select f_numbers()",
     )
+
+
+def test_collations_of_lists(pair: Pair) -> None:
+    pair.run(*SETUP, 'create domain c_text as text collate "C"')
+    record, rows = 'json_to_record(\'{"a": "x", "b": "y"}\')', "f_of(2, 'x')"
+    for listed in (
+        'a text collate "C", b text', 'a text collate "C", b text collate "POSIX"', 'a int collate "C", b text',
+        'a text, b text collate "none"', 'a text collate pg_catalog."C", b varchar(3) collate "C.utf8"',
+        'a text[] collate "C", b text', "a c_text, b text", 'a c_text collate "POSIX", b text',
+        'a text collate "default", b text collate none.none',
+    ):  # fmt: skip
+        for form in FORMS:
+            pair.same(
+                f"select collation for (a), collation for (b) from {form.format(record, listed)}",
+                f"select a < b from {form.format(record, listed)}",
+                f"select a from {form.format(record, listed)} order by a || b",
+            )
+    for listed in ('a int, b text collate "C"', 'a int collate "C", b text'):
+        pair.same(f"select collation for (b), b collate \"POSIX\" < 'y' from {rows} as t({listed})")
+    pair.same(
+        f'select collation for (a), collation for (b) from rows from ({record} as (a text collate "C"), '
+        f'{record} as (b text collate "POSIX")) as t',
+        f'select a < b from rows from ({record} as (a text collate "C"), {record} as (b text collate "POSIX")) as t',
+    )
+
+
+def test_a_view_keeps_the_collations_of_its_list(pair: Pair) -> None:
+    pair.run(
+        *SETUP,
+        'create collation own from "POSIX"',
+        "create view listed as select * from f_records() as t(a int, b text collate own)",
+    )
+    pair.same(
+        "select b < 'b' collate \"C\" from listed",
+        "drop collation own",
+        "select collation_name from information_schema.columns where table_name = 'listed' and column_name = 'b'",
+    )
