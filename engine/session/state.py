@@ -355,9 +355,7 @@ class SessionState:
         path = self.usable_path
         if self.temporary_schema is not None:
             own = self.temporary_schema_name
-            if "pg_temp" in path:  # where it is to be looked through, first unless the path says otherwise
-                path = tuple(own if name == "pg_temp" else name for name in path)
-            elif own not in path:
+            if own not in path:  # the environment puts it where the path says "pg_temp"
                 path = (own, *path)
         made = Environment(catalog, path, self.user_name, self.database_name, self.key.format, asks=True, today=today)
         self._environment = (of, made)
