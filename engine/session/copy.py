@@ -284,9 +284,10 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
         except StalePlan:
             prepared = await running.locked(session, prepared)
         except RowPathFull as full:
-            if running.elsewhere(session, prepared, full):
+            refusal = running.elsewhere(session, prepared, full)
+            if refusal is None:
                 break
-            with running.staying(session):
+            with running.staying(session, refusal):
                 data, count = await running.execute_row_waiting(session, prepared, prepared.run_row(formats), ())
             return _one(await _copied(data, prepared, options), count), None
     if prepared.columnar is None and options.arrow:

@@ -205,8 +205,9 @@ async def start(session: Session, portal: Portal) -> None:
             prepared = portal.prepared = await current(session, prepared)
         except RowPathFull as full:
             locks = prepared.locks
-            if not elsewhere(session, prepared, full):
-                with staying(session):
+            refusal = elsewhere(session, prepared, full)
+            if refusal is not None:
+                with staying(session, refusal):
                     await _start_row(session, portal)
                 return
             if session.transaction is not None and prepared.locks is not locks:
@@ -258,24 +259,27 @@ async def _start_row(session: Session, portal: Portal) -> None:
     portal.path = ROW
 
 
-def elsewhere(session: Session, prepared: Prepared, full: RowPathFull) -> bool:
-    """Makes the columnar plan of a statement that the row path gave up. False: there is none, and the rows are not too
-    many but too large, so the row path is to go on. Raises what planning raises."""
+def elsewhere(session: Session, prepared: Prepared, full: RowPathFull) -> SqlError | None:
+    """Makes the columnar plan of a statement that the row path gave up. Else gives the refusal: there is none, and the
+    rows are too large but perhaps not too many, so the row path is to go on. Raises what planning raises."""
     try:
         planning.columnar_of(session, prepared)
     except SqlError as error:
         if error.sqlstate == "0A000" and isinstance(full, RowPathHeavy):
-            return False
+            return error
         raise
-    return True
+    return None
 
 
 @contextmanager
-def staying(session: Session) -> Iterator[None]:
-    """What runs at once inside stays on the row path, up to query_memory_limit."""
+def staying(session: Session, refusal: SqlError) -> Iterator[None]:
+    """What runs at once inside stays on the row path, up to query_memory_limit. Raises the refusal of the columnar path
+    where the rows are too many after all."""
     session.stays_on_row_path(True)
     try:
         yield
+    except RowPathFull:
+        raise refusal from None
     finally:
         session.stays_on_row_path(False)
 
