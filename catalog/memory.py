@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from catalog.errors import SqlError
-from catalog.types.base import Array
+from catalog.types.base import Array, is_stored
 
 LARGE = 4096  # bytes
 HEAVY = 4 << 20  # bytes, for which a step of C may take a good part of 0.1 s
@@ -283,6 +283,9 @@ def large_array(value: Array | None) -> Array | None:
 
 def size_of(value: object) -> int:
     """Bytes that a value in internal form takes, from LARGE bytes on; else 0."""
+    if is_stored(value):  # what it consists of is not made for this
+        size = len(value.stored)  # type: ignore[attr-defined]
+        return size if size > LARGE else 0
     if isinstance(value, Array):
         count = len(value.elements)
         if not count:

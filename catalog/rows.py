@@ -64,6 +64,7 @@ CHECKS = 11  # storage id of requests to compare replicas (engine/checks.py)
 LARGE_OBJECTS, LARGE_OBJECT_PAGES = 13, 14  # storage ids (engine/session/large_objects.py)
 NOTIFICATIONS = 12  # storage id of what was notified last (engine/session/notifications.py)
 PREPARED_TRANSACTIONS = 15  # storage id (engine/txn/two_phase.py)
+SPACE_REQUESTS = 18  # storage id of what VACUUM has asked for last (engine/space_requests.py)
 BASES, ORPHANS = 16, 17  # storage ids of what branches share (engine/storage/leaning.py)
 CHANGE_POSITIONS = 41  # storage id of how far change streams were read (engine/changes/positions.py)
 FIRST_USER_STORAGE = 100

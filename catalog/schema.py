@@ -657,12 +657,6 @@ class Catalog:
         relations = dict(self.relations)
         types = dict(self.types)
         code = dict(self.code)
-        named: dict[type[SchemaObject], dict[str, int]] = {
-            Schema: dict(self.schemas),
-            Role: dict(self.roles),
-            Database: dict(self.databases),
-            Tablespace: dict(self.tablespaces),
-        }
         for oid in changes:
             old = objects.pop(oid, None)
             if isinstance(old, (Table, Index, Sequence, View)):
@@ -671,8 +665,6 @@ class Catalog:
                 types.pop((old.schema, old.name), None)
             elif isinstance(old, CODE):
                 code.pop(oid, None)
-            elif isinstance(old, (Schema, Role, Database, Tablespace)) and self._is_here(old):
-                named[type(old)].pop(old.name, None)
         for oid, item in changes.items():
             if item is None:
                 continue
@@ -683,21 +675,39 @@ class Catalog:
                 types[(item.schema, item.name)] = oid
             elif isinstance(item, CODE):
                 code[oid] = item
-            elif isinstance(item, (Schema, Role, Database, Tablespace)) and self._is_here(item):
+        return self._with(changes, objects, relations, types, self._heirs_after(changes), code)
+
+    def alongside(self, changed: Catalog, changes: Mapping[int, SchemaObject | None]) -> Catalog:
+        """`with_changes` where another database's catalog, which had the same objects, has been through it: but for
+        names, all is shared with that one. There may be many databases, and many objects in each."""
+        return self._with(changes, changed.objects, changed.relations, changed.types, changed.heirs, changed.code)
+
+    def _with(
+        self,
+        changes: Mapping[int, SchemaObject | None],
+        objects: Mapping[int, SchemaObject],
+        relations: Mapping[tuple[int, str], int],
+        types: Mapping[tuple[int, str], int],
+        heirs: frozenset[int],
+        code: Mapping[int, Extension | Routine],
+    ) -> Catalog:
+        named: dict[type[SchemaObject], dict[str, int]] = {
+            Schema: dict(self.schemas),
+            Role: dict(self.roles),
+            Database: dict(self.databases),
+            Tablespace: dict(self.tablespaces),
+        }
+        for oid in changes:
+            old = self.objects.get(oid)
+            if isinstance(old, (Schema, Role, Database, Tablespace)) and self._is_here(old):
+                named[type(old)].pop(old.name, None)
+        for oid, item in changes.items():
+            if isinstance(item, (Schema, Role, Database, Tablespace)) and self._is_here(item):
                 named[type(item)][item.name] = oid
         changed = Catalog(
-            self.version + 1,
-            self.database,
-            objects,
-            relations,
-            named[Schema],
-            named[Role],
-            named[Database],
-            named[Tablespace],
-            types,
-            self._heirs_after(changes),
-            code,
-        )
+            self.version + 1, self.database, objects, relations, named[Schema], named[Role], named[Database],
+            named[Tablespace], types, heirs, code,
+        )  # fmt: skip
         if types:
             remember(changed.user_types)
         return changed

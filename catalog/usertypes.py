@@ -57,7 +57,8 @@ def _entries(item: UserType, schema: str) -> Mapping[int, UserEntry]:
     array_type: SqlType | None = None
     if sql_type is not None:
         array_type = ArrayType(item.array_oid, array_name(item.name), sql_type)
-        array_type.storage = ArrayType(0, "", _Stored(sql_type)).storage
+        stored = ArrayType(0, "", _Stored(sql_type))
+        array_type.storage, array_type.stored_as = stored.storage, stored.stored_as
     array_row = TypeRow(
         item.array_oid, array_name(item.name), -1, False, "b", "A", False, ",", 0, item.oid, 0, 0, -1, row.collation,
         "d" if row.alignment == "d" else "i", "x", ARRAY_IN, ARRAY_OUT, ARRAY_RECV, ARRAY_SEND, 0, 0,

@@ -66,7 +66,8 @@ memtables and the row path. Beside it:
                        deleted, to a process of a second or so (storage/writing.py)
     bulk work          a thread for a statement (bulk/thread.py), in Arrow and NumPy, which release the interpreter
     changelog          a thread for new and retired segments; where the kernel cannot sync by itself, another one syncs
-    long JSON          a process for each text of more than 2 MB (catalog/types/json_beside.py). It ends with its
+    long values        a process for each JSON text of more than 2 MB, and for each array, row, multirange, path, text
+                       search value and the like of 256 kB or 1 MB (catalog/types/beside.py). It ends with its
                        statement and has its query_memory_limit (catalog/processes.py)
     the worker         one process with DuckDB (columnar/worker). It reads LMDB itself when it first builds a table, and
                        gets every later change from the engine
@@ -86,5 +87,5 @@ rows of another database.
 
 **Sizes.** session/sizes.py says how large tables and databases are; storage/pages.py counts LMDB's pages;
 execute/written.py counts the rows that were written. storage/holes.py, storage/flush.py and session/vacuum.py give
-space back to the file system.
+space back to the file system, space_requests.py has followers do what their leader does.
 """

@@ -57,9 +57,11 @@ from engine.session.sizes import by_space
 from engine.session.snapshots import ExportedSnapshots
 from engine.session.staging import Stages
 from engine.session.system import SystemCache
+from engine.space_requests import SpaceRequests
 from engine.statistics.activity import Activity
 from engine.statistics.statements import StatementStatistics
 from engine.storage.edits import Edits
+from engine.storage.flush import Packed
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaning import leaning_id, tells_bases
 from engine.storage.stores import AnyStore, Stores
@@ -203,6 +205,7 @@ class Node:
         """Waits until every replica that lives has applied a position; False: not in time. A node alone has none."""
         self.report_check: Callable[[bytes, bytes, Digest | SqlError], None] | None = None  # ids: check, tablespace
         self.checks = Checks(self)
+        self.space_requests = SpaceRequests(self)
         self.started = clock()
         self.system = SystemCache()
         self.written = Written()
@@ -255,9 +258,12 @@ class Node:
         return [item for item in objects if item.oid not in gone]
 
     def _load(self, objects: Mapping[int, SchemaObject | None]) -> None:
+        first: Catalog | None = None
         for item in objects.values():
             if isinstance(item, Database):
-                self.catalogs[item.oid] = Catalog(database=item.oid).with_changes(objects)
+                new = Catalog(database=item.oid)
+                made = new.with_changes(objects) if first is None else new.alongside(first, objects)
+                self.catalogs[item.oid] = first = made
         self.commits.schema_version = self.store.of(0).durable_lsn  # what was before may have had another schema
         self.changes.forget()
 
@@ -280,6 +286,7 @@ class Node:
         for storage_id in edits.drops:
             self.columnar.forget(storage_id)
         self.checks.applied(edits)
+        self.space_requests.applied(edits)
         self.listeners.applied(edits)
         self.sequences.forget()
 
@@ -353,11 +360,19 @@ class Node:
 
     def publish(self, changes: dict[int, SchemaObject | None]) -> None:
         """Committed schema changes become the catalog of every session's next statement."""
-        everything = next(iter(self.catalogs.values())).objects
-        self.catalogs = {oid: catalog.with_changes(changes) for oid, catalog in self.catalogs.items()}
+        one = next(iter(self.catalogs.values()))
+        everything, changed = one.objects, one.with_changes(changes)
+        self.catalogs = {
+            oid: changed
+            if catalog is one
+            else catalog.alongside(changed, changes)
+            if catalog.objects is everything
+            else catalog.with_changes(changes)
+            for oid, catalog in self.catalogs.items()
+        }
         for oid, item in changes.items():
             if isinstance(item, Database) and oid not in self.catalogs:
-                self.catalogs[oid] = Catalog(database=oid).with_changes({**everything, **changes})
+                self.catalogs[oid] = Catalog(database=oid).alongside(changed, changed.objects)
             elif item is None:
                 self.catalogs.pop(oid, None)
                 schema = everything.get(getattr(everything.get(oid), "schema", 0))
@@ -553,6 +568,11 @@ class Node:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             space.pack(held, partial(_conclude, done))
             await done
+
+    def pack_later(self, storage_ids: Iterable[int], done: Packed) -> None:
+        """The same, and nobody waits for it."""
+        for space, held in by_space(self, storage_ids).items():
+            space.pack(held, done)
 
     def give_back(self, storage_ids: Iterable[int]) -> None:
         """VACUUM: the tablespaces of these storage ids give back what is free, later."""

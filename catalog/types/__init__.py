@@ -11,7 +11,7 @@ The internal form of each type's values, and the rules for its text, binary, row
     carried.py      types whose text depends on settings, so that DuckDB holds another text
     collated.py     text under an ICU collation: a type of its own inside plans
     many.py         many values of one column at once
-    json_beside.py  a process of its own reads long JSON
+    beside.py       a process of its own reads long values
     naming.py       types in whose text names of objects stand
 
 **Values in columns.** What carries a type's values in Arrow and in DuckDB:

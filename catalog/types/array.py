@@ -13,12 +13,12 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, SqlType, Storage, StoredArray
+from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, Parts, SqlType, Storage, StoredArray
+from catalog.types.beside import binary_reader, text_reader
 from catalog.types.incomparable import Incomparable, has_equality, has_order, no_comparison
 from catalog.types.texts import WHITESPACE
 
 MAX_DIMENSIONS = 6
-MANY = 10_000  # elements, of which what is stored takes ten milliseconds
 MAX_ELEMENTS = 134217727  # PostgreSQL's MaxArraySize
 _QUOTED = re.compile(r'[\s"\\{},]', re.ASCII)
 _PLAIN = re.compile(r'[ \t\n\v\f\r]*\{([^"\\{}]*)\}[ \t\n\v\f\r]*\Z')
@@ -227,7 +227,8 @@ class ArrayType(SqlType):
         self.name = name
         self.sql_name = element.sql_name + "[]"
         self.element = element
-        self.storage = Storage(None, self.binary_encoder(), cast(Callable[[object], object], self.binary_decoder()))
+        self.stored_as = element.oid  # the type that stored values say their elements are of
+        self.storage = Storage(None, self.binary_encoder(), cast(Callable[[object], object], self._binary_decoder(-1)))
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         decode_element = self.element.text_decoder(settings, typmod)
@@ -238,20 +239,26 @@ class ArrayType(SqlType):
             if not elements:
                 return EMPTY_ARRAY
             values = tuple([None if element is None else decode_element(element) for element in elements])
-            return self._read(values, dimensions, lower_bounds)
-
-        return decode
-
-    def _read(self, values: tuple[object, ...], dimensions: tuple[int, ...], lower_bounds: tuple[int, ...]) -> Array:
-        """An array that has been read; with what is stored of it where it is long and this is a thread."""
-        if len(values) < MANY:
             return Array(values, dimensions, lower_bounds)
-        from catalog import patience  # it knows meters of memory, and these know types
 
-        if not patience.beside_watched():
-            return Array(values, dimensions, lower_bounds)
-        made = StoredArray(values, dimensions, lower_bounds)
-        made.stored, made.stored_as = self.binary_encoder()(made), self.element.oid
+        return text_reader(self, decode, settings, typmod)
+
+    def with_stored(self, value: object) -> object:
+        if not isinstance(value, Array) or not value.elements:
+            return value
+        made = StoredArray(*value)
+        made.stored, made.stored_as = cast(bytes, cast(Any, self.storage.to_storage)(value)), self.stored_as
+        return made
+
+    def of_stored(self, stored: bytes) -> object:
+        (count,) = _LENGTH.unpack_from(stored)
+        pairs = [_PAIR.unpack_from(stored, _HEADER.size + 8 * index) for index in range(count)]
+        if not pairs:
+            return EMPTY_ARRAY
+        load = cast(Callable[[bytes], Array], self.storage.from_storage)
+        parts = Parts(stored, self.stored_as, lambda data: load(data).elements)
+        made = StoredArray(cast(Any, parts), tuple([pair[0] for pair in pairs]), tuple([pair[1] for pair in pairs]))
+        made.stored, made.stored_as = stored, self.stored_as
         return made
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
@@ -273,6 +280,9 @@ class ArrayType(SqlType):
         return encode
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return binary_reader(self, self._binary_decoder(typmod), typmod)
+
+    def _binary_decoder(self, typmod: int) -> Callable[[bytes], object]:
         decode_element = self.element.binary_decoder(typmod)
         element = self.element
 
@@ -294,7 +304,7 @@ class ArrayType(SqlType):
                 raise SqlError("08P01", "insufficient data left in message") from None
             if position != len(data):
                 raise SqlError("22P03", "incorrect binary data format")
-            return self._read(tuple(values), dimensions, lower_bounds) if values else EMPTY_ARRAY
+            return Array(tuple(values), dimensions, lower_bounds) if values else EMPTY_ARRAY
 
         return decode
 
@@ -429,8 +439,8 @@ class VectorType(ArrayType):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: b" ".join([b"%d" % item for item in value.elements])
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        decode_array = super().binary_decoder()
+    def _binary_decoder(self, typmod: int) -> Callable[[bytes], object]:
+        decode_array = super()._binary_decoder(typmod)
 
         def decode(data: bytes) -> object:
             value = cast(Array, decode_array(data))

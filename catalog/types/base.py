@@ -57,11 +57,75 @@ EMPTY_ARRAY = Array((), (), ())
 
 
 class StoredArray(Array):
-    """An array of many elements that a thread has read, with its binary form: who stores it need not make that, which
-    takes a second for a million elements. `stored_as`: the element type of that form."""
+    """An array of many elements that a thread has read, with what is stored of it: who stores it need not make that,
+    which takes a second for a million elements. `stored_as`: the element type of that form, as the form names it."""
 
     stored: bytes = b""
     stored_as: int = 0
+
+
+class Parts(Sequence[Any]):
+    """What a long value consists of, where what is stored of it is known: it becomes a tuple where somebody looks."""
+
+    __slots__ = ("_load", "_made", "stored", "stored_as")
+
+    def __init__(
+        self, stored: bytes, stored_as: int, load: Callable[[bytes], tuple[Any, ...]], made: Any = None
+    ) -> None:
+        self.stored = stored
+        self.stored_as = stored_as  # the type in whose form that is
+        self._load = load
+        self._made: tuple[Any, ...] | None = made
+
+    @property
+    def items(self) -> tuple[Any, ...]:
+        if self._made is None:
+            self._made = self._load(self.stored)
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Parts) and self.stored_as == other.stored_as and self.stored == other.stored:
+            return True
+        return bool(self.items == _items(other))
+
+    def __hash__(self) -> int:
+        return hash(self.items)
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.items < _items(other))
+
+    def __le__(self, other: Any) -> bool:
+        return bool(self.items <= _items(other))
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(self.items > _items(other))
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(self.items >= _items(other))
+
+    def __add__(self, other: Any) -> tuple[Any, ...]:
+        return self.items + tuple(other)
+
+    def __radd__(self, other: Any) -> tuple[Any, ...]:
+        return tuple(other) + self.items
+
+
+def _items(value: Any) -> Any:
+    return value.items if isinstance(value, Parts) else value
+
+
+def is_stored(value: object) -> bool:
+    """Whether what is stored of a value comes with it: it goes into its row as it is, not through columns."""
+    return hasattr(value, "stored")
 
 
 class Integers(Sequence[object]):
@@ -191,6 +255,16 @@ class SqlType:
     def binary_encoder(self) -> Callable[[object], bytes]:
         """Makes the send function."""
         raise NotImplementedError
+
+    # --- long values -------------------------------------------------------------------------------------------
+    def of_stored(self, stored: bytes) -> object:
+        """The value of which this is stored, with it, where the type can have it so (catalog/types/beside.py)."""
+        load = self.storage.from_storage
+        return stored if load is None else load(stored)
+
+    def with_stored(self, value: object) -> object:
+        """The value with what is stored of it, where that takes long to make."""
+        return value
 
     # --- modifiers ---------------------------------------------------------------------------------------------
     def typmod_in(self, arguments: tuple[str, ...]) -> int:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.beside import binary_reader, text_reader
 
 _LENGTH = struct.Struct(">i")
 _MOST = 83886080  # bits: 8 * MaxAttrSize
@@ -59,10 +60,8 @@ class BitType(SqlType):
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         fit = self.length_coercion(typmod, False)
-        if fit is None:
-            return read_bits
-        check = fit
-        return lambda text: check(read_bits(text))
+        read = read_bits if fit is None else lambda text: fit(read_bits(text))
+        return text_reader(self, read, settings, typmod)
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return cast(Callable[[object], bytes], _ENCODE)
@@ -79,7 +78,7 @@ class BitType(SqlType):
             bits = unpack_bits(data[4:], length)
             return bits if fit is None else fit(bits)
 
-        return decode
+        return binary_reader(self, decode, typmod)
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return lambda value: _LENGTH.pack(len(value)) + pack_bits(value)

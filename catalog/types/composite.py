@@ -12,6 +12,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage, TypeRef
+from catalog.types.beside import binary_reader, text_reader
 from catalog.types.incomparable import has_equality, has_order, row_key
 from catalog.types.pseudo import record_binary_encoder, record_text_encoder
 from catalog.types.texts import WHITESPACE, read_part
@@ -98,7 +99,7 @@ class CompositeType(SqlType):
                 ]
             )
 
-        return decode
+        return text_reader(self, decode, settings, typmod)
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return record_text_encoder(self.types, settings)
@@ -135,7 +136,7 @@ class CompositeType(SqlType):
                 raise SqlError("22P03", "incorrect binary data format")
             return tuple(values)
 
-        return decode
+        return binary_reader(self, decode, typmod)
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return record_binary_encoder(self.types, self._declared)

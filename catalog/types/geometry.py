@@ -10,11 +10,12 @@ import math
 import re
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Parts, SqlType, Storage
+from catalog.types.beside import binary_reader, text_reader
 from catalog.types.float import FLOAT8, parse_float8
 from catalog.types.texts import WHITESPACE, bad_syntax
 
@@ -58,6 +59,18 @@ class Path(NamedTuple):
 
 class Polygon(NamedTuple):
     points: tuple[Point, ...]
+
+
+class StoredPath(Path):
+    """A path of many points, with what is stored of it."""
+
+    stored: bytes = b""
+
+
+class StoredPolygon(Polygon):
+    """A polygon of many points, with what is stored of it."""
+
+    stored: bytes = b""
 
 
 class Circle(NamedTuple):
@@ -342,7 +355,21 @@ class GeometricType(SqlType):
         self.storage = Storage(None, pack, lambda data: unpack(bytes(data)))  # type: ignore[call-overload]
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return self._read
+        return text_reader(self, self._read, settings, typmod) if self.length < 0 else self._read
+
+    def with_stored(self, value: object) -> object:
+        return self._long(self._pack(value), value)
+
+    def of_stored(self, stored: bytes) -> object:
+        return self._long(stored, None)
+
+    def _long(self, stored: bytes, value: Any) -> object:
+        """A path or a polygon of many points."""
+        points = None if value is None else value.points
+        parts: Any = Parts(stored, self.oid, lambda data: cast(Any, self._unpack(data)).points, points)
+        made = StoredPath(parts, stored[:1] != b"\0") if self.oid == oids.PATH else StoredPolygon(parts)
+        made.stored = stored
+        return made
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         encode = FLOAT8.text_encoder(settings)
@@ -354,7 +381,7 @@ class GeometricType(SqlType):
         return lambda value: write(value, number).encode()
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return self._unpack
+        return binary_reader(self, self._unpack, typmod) if self.length < 0 else self._unpack
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return self._pack
@@ -392,7 +419,15 @@ def _unpack_points(data: bytes, at: int, name: str) -> tuple[Point, ...]:
 
 
 def _pack_path(value: Path) -> bytes:
+    if isinstance(value, StoredPath):
+        return value.stored
     return bytes((value.closed,)) + _INT4.pack(len(value.points)) + _pack_points(value.points)
+
+
+def _pack_polygon(value: Polygon) -> bytes:
+    if isinstance(value, StoredPolygon):
+        return value.stored
+    return _INT4.pack(len(value.points)) + _pack_points(value.points)
 
 
 def _unpack_path(data: bytes) -> object:
@@ -428,7 +463,7 @@ GEOMETRY: tuple[GeometricType, ...] = (
     GeometricType(
         oids.POLYGON, oids.POLYGON_ARRAY, "polygon", -1, _read_polygon,
         lambda value, number: f"({_pairs(value.points, number)})",
-        lambda value: _INT4.pack(len(value.points)) + _pack_points(value.points),
+        _pack_polygon,
         lambda data: Polygon(_unpack_points(data, 0, "polygon")),
     ),
     GeometricType(

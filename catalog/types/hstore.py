@@ -15,6 +15,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
 from catalog.types.text import TEXT
 from catalog.types.texts import WHITESPACE, decode_utf8, null_byte
 
@@ -164,13 +165,13 @@ class Hstore(SqlType):
     storage = TEXT.storage
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return parse_hstore
+        return text_reader(self, parse_hstore, settings, typmod, LONG_SORTED)
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _ENCODE
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return _receive
+        return binary_reader(self, _receive, typmod, LONG_SORTED)
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return _send

@@ -10,7 +10,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
-from catalog.types.json_beside import goes_beside, read_beside
+from catalog.types.beside import goes_beside, read_beside
 from catalog.types.json_text import Number, Pairs, check_json, decode_json, decoded, decoder
 from catalog.types.numeric import encode_key, format_numeric, parse_numeric
 from catalog.types.text import TEXT

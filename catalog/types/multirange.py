@@ -6,16 +6,20 @@ On columns they are carried as text, as ranges are.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Parts, SqlType, Storage
+from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
 from catalog.types.range import RANGES, Range, RangeType
 from catalog.types.texts import WHITESPACE
 
+_PLAIN = re.compile(r'[^"\\\])]*[\])]')  # the rest of a range without quotes
+_SPACE = re.compile(rf"[{WHITESPACE}]*")
 _COUNT = struct.Struct(">i")
 Multirange = tuple[Range, ...]
 
@@ -58,8 +62,7 @@ class _Reader:
 
     def _next(self) -> str:
         """The next character that is no white space; it is taken."""
-        while self.text[self.at : self.at + 1] in tuple(WHITESPACE):
-            self.at += 1
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.at >= len(self.text):
             if self.at and "{" in self.text:
                 raise _malformed(self.text, "Unexpected end of input.")
@@ -70,6 +73,10 @@ class _Reader:
     def _range(self) -> str:
         """From its bracket to the one that closes it, which may not be quoted."""
         start = self.at - 1
+        plain = _PLAIN.match(self.text, self.at)
+        if plain is not None:
+            self.at = plain.end()
+            return self.text[start : self.at]
         quoted = False
         while self.at < len(self.text):
             char = self.text[self.at]
@@ -95,7 +102,7 @@ class MultirangeType(SqlType):
         self.array_oid = array_oid
         self.name = self.sql_name = name
         self.range = range_type
-        self.storage = Storage(None, self.binary_encoder(), self.binary_decoder())  # type: ignore[arg-type]
+        self.storage = Storage(None, self.binary_encoder(), self._binary_decoder())  # type: ignore[arg-type]
 
     def make(self, ranges: Iterable[Range]) -> Multirange:
         """The set of all values that are in one of the ranges."""
@@ -119,13 +126,29 @@ class MultirangeType(SqlType):
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         decode = self.range.text_decoder(settings)
-        return lambda text: self.make([decode(part) for part in _Reader(text).ranges()])  # type: ignore[misc]
+        return text_reader(
+            self,
+            lambda text: self.make([decode(part) for part in _Reader(text).ranges()]),  # type: ignore[misc]
+            settings,
+            typmod,
+            LONG_SORTED,
+        )
+
+    def with_stored(self, value: object) -> object:
+        made = cast("tuple[Any, ...]", value)
+        return Parts(self.binary_encoder()(made), self.oid, cast(Any, self.storage.from_storage), made)
+
+    def of_stored(self, stored: bytes) -> object:
+        return Parts(stored, self.oid, cast(Any, self.storage.from_storage))
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         encode = self.range.text_encoder(settings)
         return lambda value: b"{" + b",".join(map(encode, value)) + b"}"
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return binary_reader(self, self._binary_decoder(), typmod, LONG_SORTED)
+
+    def _binary_decoder(self) -> Callable[[bytes], object]:
         decode = self.range.binary_decoder()
 
         def receive(data: bytes) -> object:
@@ -152,6 +175,8 @@ class MultirangeType(SqlType):
         encode = self.range.binary_encoder()
 
         def send(value: Any) -> bytes:
+            if value.__class__ is Parts and value.stored_as == self.oid:
+                return value.stored
             parts = [_COUNT.pack(len(value))]
             for item in value:
                 data = encode(item)

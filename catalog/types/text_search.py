@@ -11,6 +11,7 @@ from catalog.text_search import queries, vectors
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operand, Operation, Query
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8
 
@@ -120,10 +121,10 @@ class TsVector(_TextSearchType):
     name = sql_name = "tsvector"
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return vectors.parse_vector
+        return text_reader(self, vectors.parse_vector, settings, typmod, LONG_SORTED)
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return _receive_vector
+        return binary_reader(self, _receive_vector, typmod, LONG_SORTED)
 
     def binary_encoder(self) -> Callable[[object], bytes]:
         return _send_vector
@@ -143,10 +144,10 @@ class TsQuery(_TextSearchType):
     name = sql_name = "tsquery"
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return queries.parse_query
+        return text_reader(self, queries.parse_query, settings, typmod, LONG_SORTED)
 
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return _receive_query
+        return binary_reader(self, _receive_query, typmod, LONG_SORTED)
 
     def binary_encoder(self) -> Callable[[object], bytes]:
         return _send_query

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from catalog.errors import SqlError
 
@@ -26,6 +28,15 @@ def wrong_length(data: bytes, length: int) -> SqlError:
     return SqlError("22P03", "incorrect binary data format")
 
 
+_WITHIN = re.compile(r'[^"\\]+')
+
+
+@lru_cache(16)
+def _plain(stops: str) -> Callable[[str, int], re.Match[str] | None]:
+    """Matches what stands for itself outside of quotes."""
+    return re.compile(rf'[^"\\{re.escape(stops)}]+').match
+
+
 def read_part(text: str, at: int, stops: str, malformed: Callable[[str, str], SqlError]) -> tuple[str | None, int]:
     """A field of a row or a bound of a range, None if nothing stands there, and where it ends: at one of `stops`.
     Quotes may stand anywhere in it. Raises what `malformed` makes of the text and a detail."""
@@ -33,7 +44,12 @@ def read_part(text: str, at: int, stops: str, malformed: Callable[[str, str], Sq
         return None, at
     parts: list[str] = []
     quoted = False
+    plain, within = _plain(stops), _WITHIN.match
     while True:
+        run = within(text, at) if quoted else plain(text, at)
+        if run is not None:
+            parts.append(run[0])
+            at = run.end()
         char = text[at : at + 1]
         if not char:
             raise malformed(text, "Unexpected end of input.")
@@ -53,8 +69,6 @@ def read_part(text: str, at: int, stops: str, malformed: Callable[[str, str], Sq
                 at += 1
             else:
                 quoted = False
-        else:
-            parts.append(char)
 
 
 def null_byte() -> SqlError:

@@ -211,7 +211,7 @@ class Load:
             read = data or self.plan.options.binary  # where the header must not be missing
             count = await self._add_singly(single, self.parser.parse(data)) if read else 0
         else:
-            count = await self._add_singly(single, await aside(self._parse, data))
+            count = await self._add_singly(single, await aside(self._parse, data), large=True)
         await single.finish()
         return count
 
@@ -220,7 +220,7 @@ class Load:
         count, data = 0, first
         while data:
             piece = await aside(self._parse, data)
-            count += await self._add_singly(single, piece)
+            count += await self._add_singly(single, piece, len(data) > _AT_ONCE_BYTES)
             self._held.owe(-len(data))
             if piece.last:
                 await pieces.skip()
@@ -229,11 +229,17 @@ class Load:
         await single.finish()
         return count
 
-    async def _add_singly(self, single: SingleInsert, piece: Piece) -> int:
+    async def _add_singly(self, single: SingleInsert, piece: Piece, large: bool = False) -> int:
         drawn = await self.completer.draw(piece.rows.count) if self.completer.draws else {}
-        rows, kept = self._checked(piece, drawn)
+        rows, kept = await aside(self._complete, piece, drawn) if large else self._complete(piece, drawn)
         await single.add(rows.tuples(), lambda place, error: self._at_line(piece, kept, place, error))
         return rows.count
+
+    def _complete(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
+        """`_checked`, as tuples."""
+        rows, kept = self._checked(piece, drawn)
+        rows.tuples()
+        return rows, kept
 
     # --- in bulk -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from catalog.errors import SqlError
 from catalog.schema import Table
-from engine.storage.columns import Column, Numbers, column_form, from_values, one_array, to_values
+from catalog.types.base import is_stored
+from engine.storage.columns import Column, Numbers, ShapedArray, column_form, from_values, one_array, to_values
 from engine.storage.row_batches import column_name
 
 Row = tuple[object, ...]
@@ -34,14 +35,7 @@ class RowSet:
     def of_values(cls, table: Table, count: int, values: Mapping[int, Sequence[object]]) -> RowSet:
         """From lists of internal-form values by column number."""
         try:
-            return cls(
-                table,
-                count,
-                {
-                    number: from_values(items, table.column_by_number(number).type.oid)
-                    for number, items in values.items()
-                },
-            )
+            return cls(table, count, {number: _in_column(table, number, items) for number, items in values.items()})
         except SqlError as error:
             if error.sqlstate != "0A000":
                 raise
@@ -101,7 +95,7 @@ class RowSet:
                 made = {
                     number: item
                     if isinstance(item, (pa.Array, pa.ChunkedArray))
-                    else from_values(item, self.table.column_by_number(number).type.oid)
+                    else _in_column(self.table, number, item)
                     for number, item in more.items()
                 }
                 return RowSet(self.table, self.count, {**self._columns, **made})
@@ -145,3 +139,11 @@ class RowSet:
         return pa.RecordBatch.from_arrays(
             list(self._columns.values()), names=[column_name(number) for number in self._columns]
         )
+
+
+def _in_column(table: Table, number: int, values: Sequence[object]) -> Column:
+    """Internal-form values as a column. Raises 0A000 for what columns cannot hold, or hold only by taking apart what is
+    stored of a long value."""
+    if any(map(is_stored, values)):
+        raise ShapedArray
+    return from_values(values, table.column_by_number(number).type.oid)

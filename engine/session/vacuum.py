@@ -5,8 +5,8 @@ what is left of VACUUM is to give space back. Names, owners and locks are as in 
     VACUUM FULL    waits for it: the pages of the tables and their indexes are filled anew first, and every free page
                    goes back
 
-The tables' file is one for all tables of a tablespace, of this node: other nodes of a cluster give back by themselves
-what whole tables, or most of the file, have left (engine/storage/flush.py).
+The tables' file is one for all tables of a tablespace, of this node. What the leader of a cluster is asked for, its
+followers do as well (engine/space_requests.py), and nobody waits for them; what a follower is asked for it does alone.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
     if tree.is_vacuum:
         held = storage_ids(session.catalog, [table for table in tables if _may(session, table)])
         if full:
+            session.node.space_requests.tell(held, full)
             await session.node.pack(held)
         elif options.get("truncate", "on") not in _SWITCHED_OFF:
+            session.node.space_requests.tell(held, full)
             session.node.give_back(held)
     sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
 

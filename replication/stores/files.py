@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import heapq
 import os
 import secrets
 import stat
@@ -340,19 +341,19 @@ class FileStore:
             self.check_root()
             return
         behind = after[len(prefix) :] if after.startswith(prefix) else ""
-        packed = self._packs.sizes(folder, behind) if PACKS in every and behind < "~" else {}
-        found: list[tuple[str, os.DirEntry[str] | None]] = [
+        packed = self._packs.list(folder, behind) if PACKS in every and behind < "~" else iter(())
+        files: list[tuple[str, os.DirEntry[str] | int]] = [
             (prefix + name + ("/" if entry.is_dir() else ""), entry) for name, entry in every.items() if is_part(name)
         ]
-        found += [(prefix + name, None) for name in packed if name not in every or every[name].is_dir()]
-        for name, entry in sorted(found, key=lambda item: item[0]):
+        files = sorted([(name, entry) for name, entry in files if name > after or after.startswith(name)], key=_name)
+        in_packs = ((prefix + name, size) for name, size in packed if name not in every or every[name].is_dir())
+        for name, entry in heapq.merge(files, in_packs, key=_name):
             if name.endswith("/"):
-                if name > after or after.startswith(name):
-                    yield from self.walk(name, after)
+                yield from self.walk(name, after)
             elif name <= after:
                 continue
-            elif entry is None:
-                yield ObjectInfo(name, packed[name[len(prefix) :]])
+            elif isinstance(entry, int):
+                yield ObjectInfo(name, entry)
             else:
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     status = entry.stat()
@@ -524,3 +525,7 @@ def _read_at(fd: int, offset: int, size: int) -> bytes:
         data = os.pread(fd, size, offset)
         pieces.append(data)
     return b"".join(pieces)
+
+
+def _name(item: tuple[str, object]) -> str:
+    return item[0]

@@ -31,6 +31,7 @@ import os
 import struct
 import threading
 import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ FIRST_LOOK = 16 << 10  # bytes that are read where something new may be; four ti
 PIECE = 1 << 20  # the most that is read at once, but for one larger record
 OLD = 2.0  # seconds without a write after which a pack's time stamp tells whether there has been another one
 MAX_TRIES = 10
+PAGE = 1000  # names that are taken from a folder at once while it is listed
 
 _MAGIC = b"\xc5SP1"
 _HEAD = struct.Struct("<4sI")
@@ -127,6 +129,8 @@ class _Folder:
         self.places: dict[str, tuple[int, ...] | int] = {}
         self._packs: dict[str, _Pack] = {}
         self._numbered: list[_Pack] = []
+        self._ordered: list[str] = []  # the names in `places`, but for those that have come since they were listed
+        self._new: list[str] = []
         self._lock = threading.Lock()
 
     def of(self, name: str) -> tuple[int, ...]:
@@ -143,6 +147,18 @@ class _Folder:
         pack = self._numbered[place >> (_OFFSET_BITS + _SIZE_BITS)]
         offset = place >> _SIZE_BITS & (1 << _OFFSET_BITS) - 1
         return pack.path, pack.seed, offset, place & (1 << _SIZE_BITS) - 1
+
+    def page(self, after: str, count: int) -> list[str]:
+        """So many names behind one, in order: what it takes does not grow with those before and behind them."""
+        with self._lock:
+            if self._new:
+                new, self._new = sorted(self._new), []
+                inside = bool(self._ordered) and new[0] < self._ordered[-1]
+                self._ordered += new
+                if inside:
+                    self._ordered.sort()  # of two runs: each name is compared once
+            start = bisect_right(self._ordered, after)
+            return self._ordered[start : start + count]
 
     def read_on(self, deep: bool) -> set[str]:
         """Reads what is new; `deep`: also behind what may be damage. The names of all files of the folder. Raises
@@ -196,6 +212,8 @@ class _Folder:
     def _add(self, pack: _Pack, offset: int, record: Record) -> None:
         place = (pack.number << _OFFSET_BITS | offset) << _SIZE_BITS | record.size
         known = self.of(record.name)
+        if not known:
+            self._new.append(record.name)
         self.places[record.name] = (*known, place) if known else place
 
     def _look_behind(self, pack: _Pack, fd: int) -> bool:
@@ -285,29 +303,36 @@ class Packs:
             raise ObjectDamagedError(f"{damaged or known.directory} is damaged: {name} cannot be read")
         return None
 
-    def sizes(self, folder: str, after: str = "") -> dict[str, int]:
-        """The packed objects of the folder itself behind a name, with their sizes in bytes. Raises ObjectDamagedError
-        if some may be missing."""
+    def list(self, folder: str, after: str = "") -> Iterator[tuple[str, int]]:
+        """The packed objects of the folder itself behind a name, in order, with their sizes in bytes: those that there
+        are now, and perhaps some that come while they are listed. Raises ObjectDamagedError if some may be missing."""
+        known, files = self._listed(folder)
+        marked = any(not file.endswith(SUFFIX) for file in files)
+        while names := known.page(after, PAGE):
+            for name in names:
+                places = known.of(name)
+                if marked:
+                    places = tuple([place for place in places if not _is_dead(known, place, files)])
+                if places:
+                    yield name, known.at(places[-1])[3]
+            after = names[-1]
+
+    def _listed(self, folder: str) -> tuple[_Folder, set[str]]:
+        """What is known of a folder, up to now, and the names of its files of packs."""
         for _ in range(MAX_TRIES):
             known = self._folder(folder)
             try:
                 files = known.read_on(deep=True)
             except (FileNotFoundError, NotADirectoryError):
                 self._forget(folder)
-                return {}
+                return _Folder(known.directory), set()
             except _GoneError:
                 self._forget(folder)
                 continue
             self._remember(folder, known)
             if known.damaged:
                 raise ObjectDamagedError(f"{known.directory} is damaged: not all its objects can be told")
-            marked = any(not file.endswith(SUFFIX) for file in files)
-            return {
-                name: known.at(places[-1])[3]
-                for name in list(known.places)
-                if name > after
-                and (places := [place for place in known.of(name) if not (marked and _is_dead(known, place, files))])
-            }
+            return known, files
         raise OSError(f"{folder} is deleted again and again")
 
     def delete(self, folder: str, name: str) -> None:

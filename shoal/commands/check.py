@@ -25,6 +25,7 @@ from catalog.rows import (
     LARGE_OBJECTS,
     NOTIFICATIONS,
     PREPARED_TRANSACTIONS,
+    SPACE_REQUESTS,
 )
 from replication.checks import Report, folder, read_reports
 from replication.interface import Coordination
@@ -132,7 +133,7 @@ def name_of(storage_id: int, names: Mapping[int, str]) -> str:
         return f"catalog: {KINDS[storage_id].__name__}"
     system = {COUNTERS: "counters: OIDs", COUNTERS + 1: "counters: storage ids", CHECKS: "checks"}
     system |= {NOTIFICATIONS: "notifications", LARGE_OBJECTS: "large objects", LARGE_OBJECT_PAGES: "their pages"}
-    system[PREPARED_TRANSACTIONS] = "prepared transactions"
+    system |= {PREPARED_TRANSACTIONS: "prepared transactions", SPACE_REQUESTS: "requests to give space back"}
     return names.get(storage_id) or system.get(storage_id) or f"storage id {storage_id}"
 
 

@@ -14,8 +14,8 @@ from catalog.errors import SqlError
 from catalog.memory import at_most
 from catalog.processes import Errand
 from catalog.types import lookup, oids
+from catalog.types.beside import read_beside
 from catalog.types.json import canonical, parse_jsonb
-from catalog.types.json_beside import read_beside
 from catalog.types.json_text import check_json
 from tests.catalog.types.oracle_codec import assert_same
 

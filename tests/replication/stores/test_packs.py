@@ -533,3 +533,33 @@ async def test_a_directory_that_is_gone_is_no_empty_store(store: FileStore, tmp_
         await store.delete("a/b")
     os.rename(tmp_path / "unmounted", store.directory)
     assert await store.get("a/b") == b"x"
+
+
+async def test_a_page_of_a_listing_looks_at_its_own_names_only(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a log server lists: each page is a walk of its own."""
+    total, page = 6_000, 1_000
+    for start in range(0, total, 500):
+        await asyncio.gather(*(store.append(f"f/{number:06d}", b"x") for number in range(start, start + 500)))
+    looked = 0
+    of = packs_module._Folder.of
+
+    def counted(self: packs_module._Folder, name: str) -> tuple[int, ...]:
+        nonlocal looked
+        looked += 1
+        return of(self, name)
+
+    assert len(await names(store)) == total
+    monkeypatch.setattr(packs_module._Folder, "of", counted)
+    after, found = "", []
+    for number in range(total // page):
+        some = [info.name for info, _ in zip(store.walk("f/", after), range(page), strict=False)]
+        assert looked <= (number + 1) * (page + packs_module.PAGE)
+        found += some
+        after = some[-1]
+    assert found == [f"f/{number:06d}" for number in range(total)]
+    await asyncio.gather(*(store.append(f"f/{number:06d}a", b"x") for number in range(0, total, 7)))
+    monkeypatch.undo()
+    wanted = sorted([*found, *(f"f/{number:06d}a" for number in range(0, total, 7))])
+    assert [info.name async for info in store.list("f/", "f/001000")] == [name for name in wanted if name > "f/001000"]

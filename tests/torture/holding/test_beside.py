@@ -43,7 +43,7 @@ def readers(server: ShoalServer) -> list[psutil.Process]:
     found = []
     for process in psutil.Process(server.pid).children():
         with contextlib.suppress(psutil.Error):
-            if "catalog.types.json_beside" in process.cmdline():
+            if "catalog.types.beside" in process.cmdline():
                 found.append(process)
     return found
 

@@ -10,11 +10,14 @@ import psycopg
 
 from tests.server import ShoalServer
 from tests.torture.holding.calls import statements
-from tests.torture.holding.watching import ENDS, MORE, TIMEOUT, Watch, sigterm
+from tests.torture.holding.values import MAKERS, WAYS, cases, prepare, table_of
+from tests.torture.holding.watching import ENDS, HELD, MORE, TIMEOUT, Watch, sigterm
 from tests.torture.planted import PlantedServer
 from tests.torture.trial import PLANTING, Result, planted_until
 
 LONG = 240.0  # seconds in which every planted fault and both paths are tried; in fewer, those that the seed chooses
+EACH = 20  # calls between two long values
+LATE = 10.0  # seconds that a long value may take
 MOST = 20  # problems after which it ends
 PLANTED = "SELECT sign(2.5)"
 ENDLESS = (  # one of each kind of step
@@ -43,11 +46,22 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         if problem := sigterm(ShoalServer(), sql, path):
             result.problems.append(f"{problem} ({path}): {sql}")
     ended: Counter[str] = Counter()
-    worst = 0.0
+    worst, sent, refused = 0.0, 0, 0
     with ShoalServer() as shoal, psycopg.connect(shoal.dsn, autocommit=True) as connection, Watch(shoal) as watch:
+        prepare(connection)
+        connection.execute(f"SET statement_timeout = '{LATE:g}s'")
+        values = cases(seed)
         for number, sql in enumerate(statements(connection, seed)):
             if time.monotonic() > end or len(result.problems) >= MOST:
                 break
+            if number % EACH == 0:
+                case = next(values)
+                problem, held, state = _value(connection, watch, case)
+                worst, sent = max(worst, held), sent + 1
+                refused += state is not None
+                if problem:
+                    result.problems.append("{}: {} by {}, {} bytes".format(problem, *case))
+                    tell(result.problems[-1])
             path = ("auto", "columnar")[number % 2]
             seen = watch.statement(sql, path, ENDS[number // 2 % len(ENDS)])
             worst = max(worst, seen.held)
@@ -61,9 +75,25 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     result.figures.append(
         f"{total:,} calls ({ended['answered']} answered, {ended['57014'] + ended['57P01']} ended at "
         f"{TIMEOUT:g} s by {', '.join(ENDS[:-1])} or {ENDS[-1]}, the rest refused); "
+        f"{sent} values of 1 to 60 MB sent ({refused} of them refused, or ended at {LATE:g} s); "
         f"others waited {worst:.2f} s of processor time at most, {len(result.problems)} held them or went on"
     )
     return result
+
+
+def _value(connection: psycopg.Connection, watch: Watch, case: tuple[str, str, int]) -> tuple[str, float, str | None]:
+    """What is wrong with how a long value is taken, how long others waited, and how it was refused."""
+    type_, way, size = case
+    made = MAKERS[type_](size)
+    state: str | None = None
+    with watch.beside() as seen:
+        try:
+            WAYS[way](connection, type_, made)
+        except psycopg.Error as error:
+            state = error.sqlstate
+    connection.execute(f"TRUNCATE {table_of(type_)}".encode())
+    problem = "XX000" if state == "XX000" else f"held everybody for {seen.held:.2f} s" if seen.held > HELD else ""
+    return problem, seen.held, state
 
 
 def planted() -> bool:

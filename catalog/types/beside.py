@@ -1,0 +1,166 @@
+"""Long values are read by a process of their own, and known by what is stored of them.
+
+    python -m catalog.types.beside check|jsonb|text|binary DEPTH MEMORY
+
+Steps of C keep the interpreter: the scanner of JSON reads a text in one, `split` makes ten million parts of an array's
+text in one, and as many objects go in one. A thread of the server that read megabytes would hold everybody. The process
+gets the value on its standard input; the kinds text and binary get a line of JSON before it that says of which type it
+is. On its standard output it says b"+" and the canonical text of jsonb or what is stored of the value, or b"-" and, as
+JSON, what its SqlError is made of. It ends with its statement (catalog/processes.py). The memory that reading takes,
+several times that of the value, is its own too: query_memory_limit is its limit.
+
+What comes back becomes objects where somebody looks at it (`Parts` in catalog/types/base.py): who stores the value need
+not. A value of some 10 kB or more that a thread reads itself brings along what is stored of it for the same reason: to
+make that takes a second for a megabyte, and whoever stores it may be the thread that serves everybody.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+from catalog.errors import SqlError
+from catalog.types.base import FormatSettings, SqlType
+
+LONG_JSON = 2 << 20  # characters, which take 0.1 s
+LONG = 1 << 20  # characters or bytes of other types: what is read step by step takes no longer in a process
+LONG_SORTED = 1 << 18  # the same of types that put their parts in order, which is one step of C
+SOME = 1 << 14  # from which on what is stored of a value is worth making at once
+_PACKAGES = str(Path(__file__).resolve().parent.parent.parent)
+_PARTS = ("message", "detail", "hint", "context")
+
+
+def goes_beside(text: str) -> bool:
+    """Whether JSON is read by another process: where this is a thread beside the one that serves everybody."""
+    return len(text) > LONG_JSON and _beside_watched()
+
+
+def _beside_watched() -> bool:
+    from catalog import patience  # it knows meters of memory, and these know types
+
+    return patience.beside_watched()
+
+
+def text_reader(
+    sql_type: SqlType, decode: Callable[[str], object], settings: FormatSettings, typmod: int, long: int = LONG
+) -> Callable[[str], object]:
+    """The input function of a type, `decode`, as threads are to call it."""
+
+    def read(text: str) -> object:
+        if len(text) < SOME or not _beside_watched():
+            return decode(text)
+        if len(text) <= long:
+            return sql_type.with_stored(decode(text))
+        return sql_type.of_stored(_read_value(sql_type, "text", text.encode(), settings, typmod))
+
+    return read
+
+
+def binary_reader(
+    sql_type: SqlType, decode: Callable[[bytes], object], typmod: int, long: int = LONG
+) -> Callable[[bytes], object]:
+    """The same of its receive function."""
+
+    def read(data: bytes) -> object:
+        if len(data) < SOME or not _beside_watched():
+            return decode(data)
+        if len(data) <= long:
+            return sql_type.with_stored(decode(data))
+        return sql_type.of_stored(_read_value(sql_type, "binary", data, None, typmod))
+
+    return read
+
+
+def _read_value(sql_type: SqlType, kind: str, data: bytes, settings: FormatSettings | None, typmod: int) -> bytes:
+    from catalog import usertypes  # which is made of the types
+
+    described = {
+        "oid": sql_type.oid,
+        "typmod": typmod,
+        "settings": None if settings is None else asdict(settings),
+        "types": usertypes.describe([sql_type.oid]),
+    }
+    return _run(kind, json.dumps(described).encode() + b"\n" + data)
+
+
+def read_beside(text: str, kind: str) -> str:
+    """The canonical text for the kind jsonb, "" for check. Raises what the reading raises here."""
+    return str(_run(kind, text.encode("utf-8", "surrogatepass")), "utf-8", "surrogatepass")
+
+
+def _run(kind: str, given: bytes) -> bytes:
+    from catalog import processes
+
+    allowed = processes.allowed()
+    command = [sys.executable, "-P", "-m", __name__, kind, str(sys.getrecursionlimit()), str(allowed)]
+    environment = {"PYTHONPATH": _PACKAGES, "LANG": "C.UTF-8"}
+    told = processes.output(command, given, environment)
+    if told[:1] == b"+":
+        return bytes(memoryview(told)[1:])
+    if told[:1] != b"-":  # it has found no memory, or somebody has ended it
+        raise SqlError(
+            "53200",
+            "out of memory",
+            detail="The process that reads a long value has ended"
+            + (f": query_memory_limit allows it {allowed >> 10} kB." if allowed else "."),
+            hint="Raise query_memory_limit, or make the value shorter.",
+        )
+    parts = json.loads(told[1:])
+    raise SqlError(parts.pop("sqlstate"), **parts)
+
+
+# ---- in the process -------------------------------------------------------------------------------------------------
+
+
+def main(kind: str, depth: str, memory: str) -> None:
+    """The process."""
+    import gc
+
+    from catalog.processes import limit_memory
+
+    gc.disable()  # it makes millions of objects, none of which refers to itself, and ends
+    sys.setrecursionlimit(int(depth))
+    limit_memory(int(memory))
+    try:
+        answer = b"+" + _answer(kind)
+    except SqlError as error:
+        parts = {"sqlstate": error.sqlstate} | {part: getattr(error, part) for part in _PARTS}
+        answer = b"-" + json.dumps(parts).encode()
+    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.flush()
+
+
+def _answer(kind: str) -> bytes:
+    if kind in ("check", "jsonb"):
+        from catalog.types.json import canonical
+        from catalog.types.json_text import check_json
+
+        text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
+        if kind == "jsonb":
+            return canonical(text).encode("utf-8", "surrogatepass")
+        check_json(text)
+        return b""
+    described = json.loads(sys.stdin.buffer.readline())
+    data = sys.stdin.buffer.read()
+    from catalog import types, usertypes
+
+    usertypes.learn(described["types"])
+    sql_type, typmod = types.lookup(described["oid"]), described["typmod"]
+    if kind == "binary":
+        value = sql_type.binary_decoder(typmod)(data)
+    else:
+        value = sql_type.text_decoder(FormatSettings(**described["settings"]), typmod)(data.decode())
+    encode = sql_type.storage.to_storage
+    return cast(bytes, value if encode is None else encode(value))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    sys.stdout.flush()
+    import os
+
+    os._exit(0)  # without taking millions of objects apart

@@ -1,0 +1,79 @@
+"""The disk that the tables of a follower take is what those of its leader take, whatever was deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from engine.storage.flush import SPARE_BYTES
+from engine.storage.holes import allocated
+from tests.cluster import ShoalCluster
+
+ROWS = 60_000  # of about a kilobyte
+MORE = 4 << 20  # bytes by which files of the same rows may differ beyond SPARE_BYTES: pages fill in other ways
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ShoalCluster]:
+    with ShoalCluster(2) as own:
+        yield own
+
+
+def used(cluster: ShoalCluster, name: str) -> int:
+    return sum(allocated(str(path)) for path in (cluster.nodes[name].data / "rows").glob("*"))
+
+
+def filled(cluster: ShoalCluster, connection: psycopg.Connection) -> int:
+    """A table that both have in their files; the bytes that the leader has then."""
+    connection.execute("DROP TABLE IF EXISTS much")
+    connection.execute("CREATE TABLE much (id int PRIMARY KEY, t text)")
+    connection.execute(
+        "INSERT INTO much SELECT g, repeat(md5(g::text) || md5((g + 1)::text), 16) FROM generate_series(1, %s) AS g",
+        (ROWS,),
+    )
+    settled(cluster)
+    (follower,) = cluster.followers()
+    full = used(cluster, cluster.leader())
+    assert full > ROWS * 900
+    assert used(cluster, follower) > ROWS * 900
+    return full
+
+
+def settled(cluster: ShoalCluster) -> None:
+    """Both have applied everything, and put it into their files."""
+    cluster.wait_for_applied()
+    for name in cluster.nodes:
+        with cluster.connect(name) as connection:
+            connection.execute("SET shoal.read_consistency = 'eventual'")
+            connection.execute("CHECKPOINT")
+
+
+def both_take(cluster: ShoalCluster, most: int) -> None:
+    leader, (follower,) = cluster.leader(), cluster.followers()
+
+    def small() -> bool:
+        one, other = used(cluster, leader), used(cluster, follower)
+        return max(one, other) <= most and abs(one - other) <= SPARE_BYTES + MORE
+
+    cluster.wait_until(small, f"both take {most >> 20} MB at most: {used(cluster, leader)}, {used(cluster, follower)}")
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE much", "TRUNCATE much"])
+def test_what_is_dropped(cluster: ShoalCluster, statement: str) -> None:
+    with cluster.connect() as connection:
+        full = filled(cluster, connection)
+        connection.execute(statement.encode())
+        settled(cluster)
+        both_take(cluster, full // 2)
+
+
+@pytest.mark.parametrize("deletion", ["id % 10 <> 0", "id > 10000", "true"])
+def test_vacuum_full_after_deletions(cluster: ShoalCluster, deletion: str) -> None:
+    with cluster.connect() as connection:
+        full = filled(cluster, connection)
+        connection.execute(f"DELETE FROM much WHERE {deletion}".encode())
+        settled(cluster)
+        connection.execute("VACUUM FULL much")
+        both_take(cluster, full // 2)
