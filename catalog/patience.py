@@ -157,7 +157,7 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 # Folders and files of modules that compute and own nothing, below the folder of the packages.
 PURE = (
     "catalog/functions/", "catalog/types/", "catalog/text_search/", "catalog/collations.py", "catalog/icu.py",
-    "catalog/encodings.py", "engine/execute/aggregates.py", "engine/execute/closures.py",
+    "catalog/encodings.py", "catalog/remembering.py", "engine/execute/aggregates.py", "engine/execute/closures.py",
     "engine/execute/expressions.py", "engine/execute/operations.py", "engine/execute/ordering.py",
     "engine/execute/output.py", "engine/execute/python_sides.py", "engine/execute/records.py",
     "engine/execute/small.py", "engine/execute/values.py",

@@ -48,6 +48,13 @@ _NO_DIGITS = frozenset({"A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "DAY", "DY", "
                         "RM", "TZH", "TZ"})  # fmt: skip
 
 
+def _whole(digits: str) -> int:
+    """strtol: where there are more digits than it knows, what is out of any range."""
+    significant = digits.lstrip("+-0")
+    value = int(significant or "0") if len(significant) < 20 else 1 << 64
+    return -value if digits.startswith("-") else value
+
+
 @dataclass(slots=True)
 class _Found:
     """The fields found (TmFromChar); 0 is 'not found', as there."""
@@ -181,7 +188,7 @@ class _Scanner:
             match = _STRTOL.match(text, start)
             if match is None:
                 raise _bad_value(text[first : first + length], node, "Value must be an integer.")
-            value, self.at = int(match[1]), match.end()
+            value, self.at = _whole(match[1]), match.end()
         else:
             copy = text[first : first + length]
             if len(copy) < length:
@@ -202,7 +209,7 @@ class _Scanner:
                     raise _bad_value(copy, node, "Value must be an integer.")
                 value = 0
             else:
-                value = int(match[1])
+                value = _whole(match[1])
         if not _INT_MIN <= value <= _INT_MAX:
             raise SqlError("22008", f'value for "{node.text}" in source string is out of range',
                            detail=f"Value must be in the range {_INT_MIN} to {_INT_MAX}.")  # fmt: skip

@@ -5,9 +5,9 @@
 Steps of C keep the interpreter: the scanner of JSON reads a text in one, `split` makes ten million parts of an array's
 text in one, and as many objects go in one. A thread of the server that read megabytes would hold everybody. The process
 gets the value on its standard input; the kinds text and binary get a line of JSON before it that says of which type it
-is. On its standard output it says b"+" and the canonical text of jsonb or what is stored of the value, or b"-" and, as
-JSON, what its SqlError is made of. It ends with its statement (catalog/processes.py). The memory that reading takes,
-several times that of the value, is its own too: query_memory_limit is its limit.
+is. On its standard output it says READ or TIMELY and the canonical text of jsonb or what is stored of the value, or
+b"-" and, as JSON, what its SqlError is made of. It ends with its statement (catalog/processes.py). The memory that
+reading takes, several times that of the value, is its own too: query_memory_limit is its limit.
 
 What comes back becomes objects where somebody looks at it (`Parts` in catalog/types/base.py): who stores the value need
 not. A value of some 10 kB or more that a thread reads itself brings along what is stored of it for the same reason: to
@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -30,6 +31,7 @@ LONG_JSON = 2 << 20  # characters, which take 0.1 s
 LONG = 1 << 20  # characters or bytes of other types: what is read step by step takes no longer in a process
 LONG_SORTED = 1 << 18  # the same of types that put their parts in order, which is one step of C
 SOME = 1 << 14  # from which on what is stored of a value is worth making at once
+READ, TIMELY = b"+", b"t"  # TIMELY: the value means the time at which its transaction began
 _PACKAGES = str(Path(__file__).resolve().parent.parent.parent)
 _PARTS = ("message", "detail", "hint", "context")
 
@@ -77,30 +79,38 @@ def binary_reader(
 
 def _read_value(sql_type: SqlType, kind: str, data: bytes, settings: FormatSettings | None, typmod: int) -> bytes:
     from catalog import usertypes  # which is made of the types
+    from catalog.types.datetime import now_reading
 
+    reading = now_reading()
     described = {
         "oid": sql_type.oid,
         "typmod": typmod,
         "settings": None if settings is None else asdict(settings),
         "types": usertypes.describe([sql_type.oid]),
+        "reading": None if reading is None else [reading.transaction_time],
     }
-    return _run(kind, json.dumps(described).encode() + b"\n" + data)
+    told = _run(kind, json.dumps(described).encode() + b"\n" + data)
+    if told[:1] == TIMELY and reading is not None:
+        reading.timely = True
+    return bytes(memoryview(told)[1:])
 
 
 def read_beside(text: str, kind: str) -> str:
     """The canonical text for the kind jsonb, "" for check. Raises what the reading raises here."""
-    return str(_run(kind, text.encode("utf-8", "surrogatepass")), "utf-8", "surrogatepass")
+    told = _run(kind, text.encode("utf-8", "surrogatepass"))
+    return str(memoryview(told)[1:], "utf-8", "surrogatepass")
 
 
 def _run(kind: str, given: bytes) -> bytes:
+    """What the process says, READ or TIMELY first. Raises what the reading raises."""
     from catalog import processes
 
     allowed = processes.allowed()
     command = [sys.executable, "-P", "-m", __name__, kind, str(sys.getrecursionlimit()), str(allowed)]
     environment = {"PYTHONPATH": _PACKAGES, "LANG": "C.UTF-8"}
     told = processes.output(command, given, environment)
-    if told[:1] == b"+":
-        return bytes(memoryview(told)[1:])
+    if told[:1] in (READ, TIMELY):
+        return told
     if told[:1] != b"-":  # it has found no memory, or somebody has ended it
         raise SqlError(
             "53200",
@@ -126,7 +136,7 @@ def main(kind: str, depth: str, memory: str) -> None:
     sys.setrecursionlimit(int(depth))
     limit_memory(int(memory))
     try:
-        answer = b"+" + _answer(kind)
+        answer = _answer(kind)
     except SqlError as error:
         parts = {"sqlstate": error.sqlstate} | {part: getattr(error, part) for part in _PARTS}
         answer = b"-" + json.dumps(parts).encode()
@@ -141,21 +151,24 @@ def _answer(kind: str) -> bytes:
 
         text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
         if kind == "jsonb":
-            return canonical(text).encode("utf-8", "surrogatepass")
+            return READ + canonical(text).encode("utf-8", "surrogatepass")
         check_json(text)
-        return b""
+        return READ
     described = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
     from catalog import types, usertypes
+    from catalog.types.datetime import reading_constants
 
     usertypes.learn(described["types"])
     sql_type, typmod = types.lookup(described["oid"]), described["typmod"]
-    if kind == "binary":
-        value = sql_type.binary_decoder(typmod)(data)
-    else:
-        value = sql_type.text_decoder(FormatSettings(**described["settings"]), typmod)(data.decode())
+    with reading_constants(*described["reading"]) if described["reading"] else nullcontext() as reading:
+        if kind == "binary":
+            value = sql_type.binary_decoder(typmod)(data)
+        else:
+            value = sql_type.text_decoder(FormatSettings(**described["settings"]), typmod)(data.decode())
     encode = sql_type.storage.to_storage
-    return cast(bytes, value if encode is None else encode(value))
+    stored = cast(bytes, value if encode is None else encode(value))
+    return (TIMELY if reading is not None and reading.timely else READ) + stored
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -202,6 +201,11 @@ def reading_constants(transaction_time: int | None) -> Iterator[Reading]:
         _READING.reset(token)
 
 
+def now_reading() -> Reading | None:
+    """The constants being read now, if any are."""
+    return _READING.get()
+
+
 def transaction_time(settings: FormatSettings) -> int:
     """What 'now' means in the text of a date or time: when the transaction began, if that is known."""
     reading = _READING.get()
@@ -212,7 +216,19 @@ def transaction_time(settings: FormatSettings) -> int:
     return current_time() if settings.transaction_time is None else settings.transaction_time
 
 
-_WORDS = re.compile("now|today|tomorrow|yesterday", re.IGNORECASE)
+_WORDS = ("now", "today", "tomorrow", "yesterday")
+_PIECE = 1 << 20  # characters that are searched in one step
+
+
+def _may_mean_a_time(text: str) -> bool:
+    """Whether one of the words is in a text, in any case."""
+    if len(text) <= _PIECE and text.upper() == text.lower():  # no letters: seen sooner than the words are searched
+        return False
+    for start in range(0, len(text), _PIECE):
+        lower = text[start : start + _PIECE + len("yesterday")].lower()
+        if any(word in lower for word in _WORDS):
+            return True
+    return False
 
 
 class OfThisMoment(SqlError):  # noqa: N818 - named for what it tells
@@ -227,8 +243,7 @@ def outside_of_plans(decode: Callable[[str], object]) -> Callable[[str], object]
     OfThisMoment for 'now' and its kin, so that they are read again under `reading_constants`."""
 
     def read(text: str) -> object:
-        has_letters = text.upper() != text.lower()  # hardly ever, and sooner seen than the words are searched
-        if not has_letters or _WORDS.search(text) is None or _READING.get() is not None:
+        if not _may_mean_a_time(text) or _READING.get() is not None:
             return decode(text)
         with reading_constants(None) as reading:
             value = decode(text)

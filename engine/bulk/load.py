@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec
 
@@ -173,7 +173,8 @@ class Load:
         elif plan.options.arrow:
             self.parser = ArrowParser(table, plan.columns, session.key.format)
         else:
-            self.parser = CopyParser(table, plan.columns, plan.options, session.key.format)
+            settings = replace(session.key.format, transaction_time=self.transaction.start_time)  # which 'now' means
+            self.parser = CopyParser(table, plan.columns, plan.options, settings)
         self.encoder = TableEncoder(session.catalog, table, session.key.format)
         rules = runnable_rules(table, session.environment)
         check_calls(table, session.environment)

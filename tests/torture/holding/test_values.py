@@ -126,3 +126,18 @@ def test_binary_forms(watched: tuple[psycopg.Connection, Watch], type_: str, way
             sent(connection, type_, data[19 + 6 : -2], 1)  # behind the header, the number of fields and a length
     assert seen.held <= HELD
     assert copied_out(connection, type_) == wanted
+
+
+def test_a_word_for_a_time_means_the_transaction_in_a_process_too(watched: tuple[psycopg.Connection, Watch]) -> None:
+    connection, _ = watched
+    table, many = table_of("timestamptz[]"), "{" + '"2020-01-31 12:00:00+00",' * 60_000 + "now}"
+    for way in (1, 2, 3):
+        connection.execute(f"TRUNCATE {table}".encode())
+        with connection.transaction():
+            connection.execute("SELECT 1")
+            if way == 1:
+                sent(connection, "timestamptz[]", many.encode(), 0)
+            else:
+                WAYS["literal" if way == 2 else "copy"](connection, "timestamptz[]", many)
+            same = connection.execute(f"SELECT x[60001] = now() FROM {table}".encode()).fetchone()
+        assert same == (True,), way

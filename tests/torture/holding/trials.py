@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 
 import psycopg
 
 from tests.server import ShoalServer
+from tests.torture.holding import formats
 from tests.torture.holding.calls import statements
 from tests.torture.holding.values import MAKERS, WAYS, cases, prepare, table_of
 from tests.torture.holding.watching import ENDS, HELD, MORE, TIMEOUT, Watch, sigterm
@@ -50,8 +52,8 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     with ShoalServer() as shoal, psycopg.connect(shoal.dsn, autocommit=True) as connection, Watch(shoal) as watch:
         prepare(connection)
         connection.execute(f"SET statement_timeout = '{LATE:g}s'")
-        values = cases(seed)
-        for number, sql in enumerate(statements(connection, seed)):
+        values, calls = cases(seed), zip(statements(connection, seed), formats.statements(seed), strict=False)
+        for number, sql in enumerate(chain.from_iterable(calls)):
             if time.monotonic() > end or len(result.problems) >= MOST:
                 break
             if number % EACH == 0:
@@ -62,8 +64,8 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
                 if problem:
                     result.problems.append("{}: {} by {}, {} bytes".format(problem, *case))
                     tell(result.problems[-1])
-            path = ("auto", "columnar")[number % 2]
-            seen = watch.statement(sql, path, ENDS[number // 2 % len(ENDS)])
+            path = ("auto", "columnar")[number // 2 % 2]
+            seen = watch.statement(sql, path, ENDS[number // 4 % len(ENDS)])
             worst = max(worst, seen.held)
             ended[seen.sqlstate or "answered"] += 1
             if problem := seen.problem():
