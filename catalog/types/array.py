@@ -313,7 +313,7 @@ class ArrayType(SqlType):
         element_oid, pack_length = self.element.oid, _LENGTH.pack
 
         def encode(value: Any) -> bytes:
-            if value.__class__ is StoredArray and value.stored_as == element_oid:
+            if value.__class__ is StoredArray and value.stored and value.stored_as == element_oid:
                 return value.stored
             elements, dimensions, lower_bounds = value
             parts = [_HEADER.pack(len(dimensions), None in elements, element_oid)]

@@ -125,7 +125,7 @@ def _items(value: Any) -> Any:
 
 def is_stored(value: object) -> bool:
     """Whether what is stored of a value comes with it: it goes into its row as it is, not through columns."""
-    return hasattr(value, "stored")
+    return bool(getattr(value, "stored", b""))
 
 
 class Integers(Sequence[object]):

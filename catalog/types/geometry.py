@@ -419,13 +419,13 @@ def _unpack_points(data: bytes, at: int, name: str) -> tuple[Point, ...]:
 
 
 def _pack_path(value: Path) -> bytes:
-    if isinstance(value, StoredPath):
+    if isinstance(value, StoredPath) and value.stored:
         return value.stored
     return bytes((value.closed,)) + _INT4.pack(len(value.points)) + _pack_points(value.points)
 
 
 def _pack_polygon(value: Polygon) -> bytes:
-    if isinstance(value, StoredPolygon):
+    if isinstance(value, StoredPolygon) and value.stored:
         return value.stored
     return _INT4.pack(len(value.points)) + _pack_points(value.points)
 
