@@ -24,7 +24,7 @@ from tests.end_to_end.full_store import flag
 from tests.server import ShoalServer
 from tests.zookeeper_server import ZooKeeper
 
-SESSION = 1.0  # seconds, of the harness's settings
+SESSION = 2.0  # seconds, of the harness's settings
 LEVELS = ("strong", "bounded", "session", "eventual")
 GOES_ON = 20.0  # seconds within which a cluster works again by itself, on a loaded machine
 

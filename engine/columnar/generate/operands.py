@@ -74,7 +74,7 @@ def with_operands(piece: Piece, operands: Sequence[Operand], alias: Callable[[],
             operand = known.get(found[1])
             if operand is None:
                 return found[0]
-            return f"{lambda_}.{operand.name}" if operand in outside else written(operand.sql, lambda_, outside)
+            return f"{lambda_}['{operand.name}']" if operand in outside else written(operand.sql, lambda_, outside)
 
         return _NAME.sub(replaced, sql)
 
