@@ -68,11 +68,16 @@ async def create_tablespace(
 ) -> None:
     """Makes the znodes of a tablespace. `lsn`, `hash_`, `commit_time`: of the last entry that it has already had (on a
     single node); the log begins behind it, so other replicas start from a checkpoint. `leader`: who is to take over
-    first. Raises ConflictError if it exists."""
-    with contextlib.suppress(ConflictError):
-        await coordination.create(paths(tablespace).root, b"")
+    first. Raises ConflictError if it exists. All of them are made, or none."""
     operations = znodes_of(tablespace, spec, lsn=lsn, hash_=hash_, commit_time=commit_time, leader=leader)
-    await coordination.multi(operations)
+    with contextlib.suppress(ConflictError):
+        await coordination.create("tablespaces", b"")
+    try:
+        await coordination.multi([Create(paths(tablespace).root, b""), *operations])
+    except ConflictError as error:
+        if error.reason != "exists" or error.index:
+            raise
+        await coordination.multi(operations)  # earlier versions made the root before the rest, and could end between
 
 
 def znodes_of(
@@ -99,8 +104,11 @@ async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None
             break
         await coordination.multi([Delete(f"{where.ledgers}/{name}") for name in segments])
     replicas = [where.replica(name) for name in await coordination.children(where.replicas)]
-    mine = [*replicas, where.replicas, where.checkpoints, where.ledgers, where.head, where.epoch, where.spec]
-    operations: list[Operation] = [Delete(path) for path in (*mine, where.root)]
+    there = {f"{where.root}/{name}" for name in await coordination.children(where.root)}
+    mine = (where.replicas, where.checkpoints, where.ledgers, where.head, where.epoch, where.spec)
+    operations: list[Operation] = [
+        Delete(path) for path in (*replicas, *(path for path in mine if path in there), where.root)
+    ]
     await coordination.multi(operations)
 
 

@@ -591,9 +591,7 @@ class ClusterTablespaces:
         items = [item for item in self.node.shared_catalog.objects.values() if isinstance(item, CatalogItem)]
         known = {bytes.fromhex(item.identity): item for item in items if item.identity}
         for identity, item in known.items():
-            if identity in there:
-                await _keep_spec(coordination, identity, item)
-            else:
+            if not (identity in there and await _keep_spec(coordination, identity, item)):
                 store = dict(item.options).get("store")
                 url = self.place.store_at(store).url if store else await self._url(coordination)
                 spec = first_spec(item, url, self.place.node)
@@ -652,12 +650,14 @@ def _seconds(duration: str) -> float:
     return int(found[1]) * _UNITS[found[2] or "ms"]
 
 
-async def _keep_spec(coordination: Coordination, identity: bytes, item: CatalogItem) -> None:
+async def _keep_spec(coordination: Coordination, identity: bytes, item: CatalogItem) -> bool:
+    """Makes the spec say what the catalog does. False: there is none."""
     path = paths(identity).spec
     found = await coordination.get(path)
     if found is None:
-        return
+        return False
     spec = decode_spec(found.data)
     wanted = _with_options(spec, item)
     if wanted != spec:
         await coordination.set(path, encode(wanted), found.version)
+    return True

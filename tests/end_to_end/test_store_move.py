@@ -82,7 +82,7 @@ def test_a_leader_that_cannot_use_it_stays_with_the_old_one(cluster: ShoalCluste
     kept = cluster.ledgers()[-1].store
     new = f"file://{cluster.directory}/{NAME}"
     status, _, error = shoal("store", "move", "--cluster", cluster.url, new, "--timeout", "3")
-    assert status == 1 and f"nothing is written to {new} yet" in error
+    assert status == 1 and f"nothing has been written to {new}" in error
     insert_until_taken(cluster, "INSERT INTO t VALUES (-2, 'as before')")
     old = cluster.leader()
     cluster.kill(old)

@@ -17,6 +17,8 @@ from catalog.errors import SqlError
 from replication.entry import NO_HASH
 from replication.interface import (
     Checkpoint,
+    ConflictError,
+    CoordinationUnavailableError,
     Epoch,
     Head,
     HeadObject,
@@ -46,7 +48,7 @@ from replication.log.layout import (
 from replication.log.leader import LeaderLog, Told
 from replication.log.ledger_object import decode_object, encode_log_entry
 from replication.log.ledgers import Needs, close_all, droppable, last_lsn, last_of_epoch, open_next, sweep
-from replication.log.takeover import claim_epoch, take_over
+from replication.log.takeover import claim_epoch, drop_tablespace, take_over
 from replication.log.waiting import FreshReads
 from tests.replication.log.world import Joint, VirtualClock, _inline
 from tests.replication.memory_coordination import MemoryCoordination, MemorySession
@@ -206,6 +208,40 @@ def test_who_goes_first() -> None:
     assert [rank(name, spec, vacant, replicas, False) for name in "cbadx"] == [0, 1, 2, None, None]
     assert rank("a", spec, replace(vacant, wish="a"), replicas, False) == 0
     assert rank("c", spec, vacant, replicas, True) == 3
+
+
+# --- the znodes of a tablespace ---------------------------------------------------------------------------------------
+
+
+async def test_znodes_are_made_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = MemoryCoordination().session()
+
+    async def lost(operations: object) -> None:
+        raise CoordinationUnavailableError
+
+    with monkeypatch.context() as patched, pytest.raises(CoordinationUnavailableError):
+        patched.setattr(session, "multi", lost)
+        await create_tablespace(session, TABLESPACE, Spec("t", ("a",)))
+    assert list(await session.children("tablespaces")) == []
+
+
+@pytest.mark.parametrize("known", [0, 1, 3])
+async def test_a_part_of_the_znodes_is_removed(known: int) -> None:
+    session = MemoryCoordination().session()
+    where = paths(TABLESPACE)
+    for path in (where.root, where.replicas, where.spec, where.ledgers)[: known + 1]:
+        await session.create(path, b"")
+    await drop_tablespace(session, TABLESPACE)
+    assert list(await session.children("tablespaces")) == []
+
+
+async def test_a_root_without_the_rest_is_filled() -> None:
+    session = MemoryCoordination().session()
+    await session.create(paths(TABLESPACE).root, b"")
+    await create_tablespace(session, TABLESPACE, Spec("t", ("a",)))
+    assert await session.get(paths(TABLESPACE).epoch) is not None
+    with pytest.raises(ConflictError):
+        await create_tablespace(session, TABLESPACE, Spec("t", ("a",)))
 
 
 # --- a leader --------------------------------------------------------------------------------------------------------
