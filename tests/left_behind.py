@@ -21,6 +21,7 @@ UNION ALL SELECT CASE relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized v
 UNION ALL SELECT 'function', oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
 UNION ALL SELECT 'type', oid::regtype::text FROM pg_type WHERE typnamespace = 'public'::regnamespace AND typtype <> 'b'
     AND typrelid = 0
+UNION ALL SELECT 'extension', quote_ident(extname) FROM pg_extension
 UNION ALL SELECT 'large object', oid::text FROM pg_largeobject_metadata
 """
 _SETTINGS = """
@@ -30,7 +31,18 @@ UNION ALL SELECT 'settings', setconfig::text FROM pg_db_role_setting
 """
 _SESSIONS = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 PATIENCE = 2.0  # seconds that a session has to end after its connection
-_IN_ORDER = ("database", "schema", "view", "materialized view", "table", "function", "sequence", "type", "role")
+_IN_ORDER = (
+    "database",
+    "extension",
+    "schema",
+    "view",
+    "materialized view",
+    "table",
+    "function",
+    "sequence",
+    "type",
+    "role",
+)
 Found = set[tuple[str, str]]
 
 

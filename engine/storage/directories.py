@@ -241,7 +241,7 @@ class LocalTablespaces:
     def _remove(self, identity: bytes, space: Tablespace | None) -> None:
         self._open.pop(identity, None)
         if space is not None:
-            space.close_changelog()
+            space.give_up()
         gone = None
         try:
             if self._keep and space is not None and space.durable_lsn:

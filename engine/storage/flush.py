@@ -88,6 +88,7 @@ class Flusher:
         self._stopping = threading.Event()
         self.hurry = False
         self.failed = False
+        self.wanted = True  # False: the files are about to go, and whatever fails with them is nobody's concern
         self._jobs: SimpleQueue[Layer | Packing | _Weighing | _Renewed | None] = SimpleQueue()
         self._dropped = False  # ranges were deleted since space was last given back
         self._packings: list[Packing] = []
@@ -132,7 +133,8 @@ class Flusher:
                 self._tidy()
         except BaseException as error:  # the thread ends here: whatever happened is reported, and is fatal
             self.failed = True
-            self._engine_thread(partial(self._on_failure, error))
+            if self.wanted:
+                self._engine_thread(partial(self._on_failure, error))
 
     def _take(self) -> bool:
         """Does what comes next; False at the end. While it waits it holds no layer: that holds its bulk runs' files."""

@@ -828,6 +828,13 @@ class Tablespace:
                 self._drop_files(layer)
         self._changelog.close()
 
+    def give_up(self) -> None:
+        """Closes the changelog of a tablespace whose directory is about to go: nothing that fails in there matters any
+        more, and `close` flushes nothing."""
+        if self._flusher is not None:
+            self._flusher.wanted = False
+        self.close_changelog()
+
     def close(self) -> None:
         """Makes everything durable, flushes it, and lets go of files and threads. Views are dead afterwards.
 
@@ -839,7 +846,7 @@ class Tablespace:
         try:
             self.close_changelog()
             flusher.stop()
-            if self._failure is None and not flusher.failed:
+            if self._failure is None and flusher.wanted and not flusher.failed:
                 for layer in (*reversed(self._frozen), self._active):
                     if self._checkpoint.flushed_lsn < layer.last_lsn <= self.durable_lsn:
                         self._checkpoint.write(layer, _no_pause)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from catalog.errors import SqlError
+from engine.storage.checkpoint import Checkpoint
 from engine.storage.directories import GONE, MARK, LocalTablespaces
 from engine.storage.edits import Edits
 from engine.storage.joints import Recovering, decide
@@ -361,6 +364,33 @@ ONE, TWO = b"1" * 16, b"2" * 16
 
 def names(path: Path) -> list[str]:
     return sorted(item.name for item in (path / "tablespaces").iterdir() if not item.name.endswith(GONE))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_flush_that_fails_since_the_directory_is_gone_is_no_failure(
+    keep: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, moved = threading.Event(), threading.Event()
+    original = Checkpoint.free_bytes
+
+    def late(checkpoint: Checkpoint) -> int:
+        if checkpoint.tablespace == ONE and threading.current_thread() is not threading.main_thread():
+            begun.set()
+            assert moved.wait(30)
+        return original(checkpoint)
+
+    monkeypatch.setattr(Checkpoint, "free_bytes", late)
+    directory = Directory(tmp_path, keep)
+    space = directory.spaces.create(ONE)
+    assert begun.wait(30)
+    directory.spaces.doubt(ONE)
+    directory.spaces.remove(space)
+    moved.set()
+    end = time.monotonic() + 30
+    while any(thread.name == "drop-tablespace" for thread in threading.enumerate()) and time.monotonic() < end:
+        time.sleep(0.01)
+    directory.loop.drain()
+    assert directory.fatal == []
 
 
 def test_a_tablespace_whose_create_was_not_committed_is_removed_at_start(tmp_path: Path) -> None:
