@@ -5,23 +5,32 @@ initdb refuses to run as root, so there it runs as the package's `postgres` user
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import itertools
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 from types import TracebackType
 
+_PORTS = range(10_000, 32_000)
+_next = itertools.count(random.SystemRandom().randrange(len(_PORTS)))
+
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of the loopback interface that nobody listens on now. Not of those that the system gives connections:
+    one of these may be taken before a server listens on it."""
+    for number in _next:
+        port = _PORTS[number % len(_PORTS)]
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError
 
 
 def binaries() -> pathlib.Path:
