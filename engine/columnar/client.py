@@ -11,7 +11,9 @@ query is what it sees, whatever is sent behind it.
 
 The worker starts on first use, so that a server without analytic queries does not pay for one, and starts again after
 it has died. A query that the worker takes down with it, or that was under way, runs once more if nothing of its result
-had arrived; else, or the second time, it ends with 57P02. Everything in the worker is a copy, so nothing is lost.
+had arrived; else, or the second time, it ends with 57P02. A worker that ends by itself, since it has grown and has
+nothing to do, does not count: the query had only been on its way. Everything in the worker is a copy, so nothing is
+lost.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ AHEAD_PART = 16  # of the worker's memory: what tables that nobody has asked for
 ALONE_PATIENCE = (5.0, 20.0)  # seconds that the second and third try of a query without memory waits to run alone
 OPENING_PATIENCE = 20.0  # seconds for which a query is sent again that neighbours left no memory to be opened
 LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
+MOST_LOSSES = 8  # of workers that end since they have grown, by one query: its own doing is none of them
 OPENING_PAUSE = 0.1  # seconds between two such tries
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
@@ -137,11 +140,13 @@ class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
 
 
 class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
-    """The worker is gone; `full`: it had too much in memory, and has ended for that."""
+    """The worker is gone; `full`: it had too much in memory, and has ended for that; `grown`: so it had while it had
+    nothing to do, before it had read the query."""
 
-    def __init__(self, full: bool = False) -> None:
+    def __init__(self, full: bool = False, grown: bool = False) -> None:
         super().__init__()
         self.full = full
+        self.grown = grown
 
     def error(self, what: str) -> SqlError:
         """What the client is told where nothing is tried again."""
@@ -212,7 +217,7 @@ class _Stream:
         self._ended = False
         self._error: BaseException | None = None
         self._begun = False
-        self._retried = False
+        self._losses = 0
         self.alone = 0  # how many times it was sent to run alone
         self._crowded = False  # it did not run alone when it failed
         self._opened = True  # it had got as far as to wait for its turn
@@ -280,9 +285,9 @@ class _Stream:
             return
         if not isinstance(error, _Loss):
             raise error
-        if self._begun or self._retried:
+        if self._begun or self._losses >= MOST_LOSSES:
             raise error.error("ran this query")
-        self._retried = True
+        self._losses += 1 if error.grown else MOST_LOSSES
         self._ended = False
         self._error = None
         await self._client.send(self)
@@ -382,7 +387,7 @@ class WorkerClient(ColumnarEngine):
         self._run_names = itertools.count(1)
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
-        self._full = False  # the worker has said that it ends for that
+        self._full = self._grown = False  # the worker has said that it ends for that
         self._closed = False
         store.on_durable(self._durable)
         self._beside = contextlib.ExitStack()
@@ -816,7 +821,7 @@ class WorkerClient(ColumnarEngine):
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
         elif operation in ("full", "grown"):
-            self._full = operation == "full"
+            self._full, self._grown = operation == "full", operation == "grown"
             size = header["bytes"] // 1_000_000
             log.info(
                 "the analytic worker has grown to %s MB (%s): another takes its place when one is needed",
@@ -864,14 +869,15 @@ class WorkerClient(ColumnarEngine):
         self._feed.clear()
         self._versions.clear()
         self._unapplied = 0
-        full, self._full = self._full, False
+        loss = _Loss(self._full, self._grown)
+        self._full = self._grown = False
         loads, self._loads = self._loads, {}
         for waiting in (*loads.values(), self._ready):
             if waiting is not None and not waiting.done():
-                waiting.set_exception(_Loss(full))
+                waiting.set_exception(loss)
         streams, self._streams = self._streams, {}
         for stream in streams.values():
-            stream.finish(_Loss(full))
+            stream.finish(loss)
 
     def _forget_readers(self, _: asyncio.Future[int]) -> None:
         """The worker may have been reading LMDB when it ended."""
