@@ -78,7 +78,7 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         f"{total:,} calls ({ended['answered']} answered, {ended['57014'] + ended['57P01']} ended at "
         f"{TIMEOUT:g} s by {', '.join(ENDS[:-1])} or {ENDS[-1]}, the rest refused); "
         f"{sent} values of 1 to 60 MB sent ({refused} of them refused, or ended at {LATE:g} s); "
-        f"others waited {worst:.2f} s of processor time at most, {len(result.problems)} held them or went on"
+        f"others waited {worst:.2f} s of processor time at most, {len(result.problems)} held them or did not end"
     )
     return result
 
