@@ -36,8 +36,8 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     end = time.monotonic() + seconds
     faults = {
         "a function that holds everybody": planted,
-        "one that goes on when it is cancelled": planted_stay,
-        "one that goes on when the server is to end": planted_remain,
+        "one that does not end when it is cancelled": planted_stay,
+        "one that does not end with the server": planted_remain,
     }
     first, *others = faults  # the first is planted whenever this runs
     result = Result(caught={first: planted()})
