@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog.schema import View, VirtualTable
-from catalog.system import (  # each registers its parts
+from catalog.system import (  # noqa: F401 - each registers its parts
     addresses,
     builtin,
     collations,
@@ -46,22 +46,6 @@ from catalog.system import (  # each registers its parts
     user_types,
 )
 from catalog.system.relations import system_relations
-
-_LOADED = (
-    addresses,
-    builtin,
-    collations,
-    describing,
-    extensions,
-    identities,
-    live,
-    names,
-    objects,
-    partitions,
-    routines,
-    shared,
-    user_types,
-)
 
 virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
     key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)

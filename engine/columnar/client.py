@@ -140,17 +140,16 @@ class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
 
 
 class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
-    """The worker is gone; `full`: it had too much in memory, and has ended for that; `grown`: so it had while it had
-    nothing to do, before it had read the query."""
+    """The worker is gone. `reason`: "full", it had too much in memory; "grown", so it had while it had nothing to do,
+    before it had read the query; "" for any other."""
 
-    def __init__(self, full: bool = False, grown: bool = False) -> None:
+    def __init__(self, reason: str = "") -> None:
         super().__init__()
-        self.full = full
-        self.grown = grown
+        self.reason = reason
 
     def error(self, what: str) -> SqlError:
         """What the client is told where nothing is tried again."""
-        if self.full:
+        if self.reason == "full":
             return memory_error("The analytic worker reached its memory limit and has been restarted.")
         return WorkerUnavailable(f"the analytic worker process has ended while it {what}")
 
@@ -287,7 +286,7 @@ class _Stream:
             raise error
         if self._begun or self._losses >= MOST_LOSSES:
             raise error.error("ran this query")
-        self._losses += 1 if error.grown else MOST_LOSSES
+        self._losses += 1 if error.reason == "grown" else MOST_LOSSES
         self._ended = False
         self._error = None
         await self._client.send(self)
@@ -387,7 +386,7 @@ class WorkerClient(ColumnarEngine):
         self._run_names = itertools.count(1)
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
-        self._full = self._grown = False  # the worker has said that it ends for that
+        self._reason = ""  # for which the worker has said that it ends
         self._closed = False
         store.on_durable(self._durable)
         self._beside = contextlib.ExitStack()
@@ -821,12 +820,12 @@ class WorkerClient(ColumnarEngine):
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
         elif operation in ("full", "grown"):
-            self._full, self._grown = operation == "full", operation == "grown"
+            self._reason = operation
             size = header["bytes"] // 1_000_000
             log.info(
                 "the analytic worker has grown to %s MB (%s): another takes its place when one is needed",
                 size,
-                "at work" if self._full else "idle",
+                "at work" if operation == "full" else "idle",
             )
         elif operation == "ready" and self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
@@ -869,15 +868,14 @@ class WorkerClient(ColumnarEngine):
         self._feed.clear()
         self._versions.clear()
         self._unapplied = 0
-        loss = _Loss(self._full, self._grown)
-        self._full = self._grown = False
+        reason, self._reason = self._reason, ""
         loads, self._loads = self._loads, {}
         for waiting in (*loads.values(), self._ready):
             if waiting is not None and not waiting.done():
-                waiting.set_exception(loss)
+                waiting.set_exception(_Loss(reason))
         streams, self._streams = self._streams, {}
         for stream in streams.values():
-            stream.finish(loss)
+            stream.finish(_Loss(reason))
 
     def _forget_readers(self, _: asyncio.Future[int]) -> None:
         """The worker may have been reading LMDB when it ended."""

@@ -213,21 +213,7 @@ class Session(LedSession):
             if transaction.serial is not None:
                 transaction.serial.wrote_since(mark)
         except BaseException as error:
-            if transaction.serial is not None and isinstance(error, SqlError) and error.sqlstate == "23505":
-                transaction.serial.would_write(serializing.storage_ids(self.catalog, prepared))
-            transaction.rollback_to(mark)
-            if self.advisory_held is not None and not isinstance(error, SqlError):
-                self.advisory_held.restart()
-            if transaction.met and isinstance(error, SqlError):
-                wait_for_met(self, transaction)
-            if isinstance(error, LockWait) and prepared.row is not None:
-                if prepared.row.finds_rows:
-                    transaction.run_again(error)
-                else:
-                    transaction.run_anew()
-            if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
-                for taken in list(held)[held_before:]:
-                    transaction.unlock_table(taken)
+            self._undo_row(prepared, transaction, mark, held_before, error)
             raise
         tally = prepared.tally or node.statements.tally(prepared)
         if count != 1:
@@ -240,6 +226,26 @@ class Session(LedSession):
         if len(times) >= tally.limit:
             node.statements.full(tally)
         return data, count, 0
+
+    def _undo_row(
+        self, prepared: Prepared, transaction: Transaction, mark: int, held_before: int, error: BaseException
+    ) -> None:
+        """A row plan has ended by an error after `mark`, and may have taken more table locks than it had before."""
+        if transaction.serial is not None and isinstance(error, SqlError) and error.sqlstate == "23505":
+            transaction.serial.would_write(serializing.storage_ids(self.catalog, prepared))
+        transaction.rollback_to(mark)
+        if self.advisory_held is not None and not isinstance(error, SqlError):
+            self.advisory_held.restart()
+        if transaction.met and isinstance(error, SqlError):
+            wait_for_met(self, transaction)
+        if isinstance(error, LockWait) and prepared.row is not None:
+            if prepared.row.finds_rows:
+                transaction.run_again(error)
+            else:
+                transaction.run_anew()
+        if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
+            for taken in list(transaction.table_locks)[held_before:]:
+                transaction.unlock_table(taken)
 
     def look_up_past(
         self, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...]
