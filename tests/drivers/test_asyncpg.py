@@ -135,9 +135,10 @@ async def test_a_cached_statement_follows_a_change_of_its_table(connection: Any)
 
 
 async def test_a_running_statement_can_be_cancelled(connection: Any) -> None:
+    # a cancel request that comes while the server has nothing to do is lost, in PostgreSQL too: it has to run by then
     with pytest.raises(asyncio.TimeoutError):
         await connection.fetch(
-            "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b", timeout=0.3
+            "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b", timeout=1.5
         )
     assert await connection.fetchval("SELECT 1") == 1
 

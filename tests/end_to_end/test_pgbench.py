@@ -124,7 +124,7 @@ def test_an_analytic_query_beside_writers_sees_a_committed_state(loaded: ShoalSe
     seen = set()
     with Writers(loaded, "-M", "prepared") as writers, psycopg.connect(loaded.dsn, autocommit=True) as connection:
         deadline = time.monotonic() + 60
-        for _ in range(100):
+        for _ in range(40):
             row = connection.execute(query.encode()).fetchone()
             assert row is not None and len(set(row)) == 1, row
             seen.add(row)

@@ -189,7 +189,7 @@ def test_copies_of_the_worker_are_compared(tmp_path: Path) -> None:
             assert all(wanted in message for message in damaged.values()), damaged
             for mend in undo:
                 mend()
-            assert found(database)["damaged"] == []
+        assert found(database)["damaged"] == []
 
 
 @pytest.mark.parametrize("what", ["INDEX t_unique", "TABLE t", "SCHEMA public", "INDEX CONCURRENTLY t_unique"])

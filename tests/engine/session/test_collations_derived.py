@@ -74,7 +74,8 @@ def test_regular_expressions_know_the_letters_of_the_collation(
     both: tuple[psycopg.Connection, ...], table: str
 ) -> None:
     operands = ["d", "c", "p", "u", 'd collate "C"', 'c collate "default"', "d || c", "d collate ucs_basic"]
-    for operand, shape in itertools.product(operands, REGULAR):
+    every = 1 if table == "few" else 3  # many rows take the other path, and longer
+    for operand, shape in list(itertools.product(operands, REGULAR))[::every]:
         statement = f"select distinct {shape.replace('@', f'({operand})')} from {table}"
         one, other = (sorted(map(repr, found)) for found in (answer(each, statement) for each in both))
         assert one == other, statement

@@ -66,7 +66,7 @@ _FROM = (
 )
 
 
-@pytest.fixture(params=[3, 3000], ids=["few", "many"])
+@pytest.fixture(params=[3, pytest.param(3000, marks=pytest.mark.long)], ids=["few", "many"])
 def tables(both_paths: Pair, request: pytest.FixtureRequest) -> Pair:
     both_paths.run(*_SETUP, _ROWS.format(request.param))
     return both_paths

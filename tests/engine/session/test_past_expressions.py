@@ -156,14 +156,20 @@ def trials(
 PROTOCOLS = ["simple", "extended", "binary", "prepared"]
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
+@pytest.mark.parametrize(
+    ("path", "half"), [("auto", 0), ("columnar", 0), pytest.param("columnar", 1, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_expression(kind: str, place: tuple[ShoalServer, list[Moment]], protocol: str, path: str) -> None:
+def test_every_expression(
+    kind: str, place: tuple[ShoalServer, list[Moment]], protocol: str, path: str, half: int
+) -> None:
     server, moments = place
     turn = itertools.cycle(moments)  # so that most moments in files are not open
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(f"SET shoal.path = {path}")
-        for name, (sql, value), form in trials(PARAMETERS, kind, path, PROTOCOLS.index(protocol), len(PROTOCOLS)):
+        for name, (sql, value), form in trials(
+            PARAMETERS, kind, path, 2 * PROTOCOLS.index(protocol) + half, 2 * len(PROTOCOLS)
+        ):
             moment = next(turn)
             text = sql.format(of=f" AS OF {form}", id="%(id)s")
             values = {**moment.values(), "id": value}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
 
+from tests.samples import some
 from tests.server import ShoalServer
 from tests.torture.holding.watching import HELD, Watch, one_of_tries
 
@@ -62,8 +64,9 @@ def test_copy(watched: tuple[psycopg.Connection, Watch], table: str) -> None:
     assert last is not None and last[0] >= len(value)
 
 
-@pytest.mark.parametrize("options", ("", "(FORMAT csv)", "(FORMAT binary)"))
-@pytest.mark.parametrize("value", (r"a\"b", "abcdef"))
+@pytest.mark.parametrize(
+    ("options", "value"), some(product(("", "(FORMAT csv)", "(FORMAT binary)"), (r"a\"b", "abcdef")), 2)
+)
 @one_of_tries
 def test_copy_out(watched: tuple[psycopg.Connection, Watch], value: str, options: str) -> None:
     connection, watch = watched
@@ -78,8 +81,7 @@ def test_copy_out(watched: tuple[psycopg.Connection, Watch], value: str, options
 ARRAYS = {"int4": "{" + ",".join(["12345"] * 1_000_000) + "}", "numeric": "{" + ",".join(["1.50"] * 600_000) + "}"}
 
 
-@pytest.mark.parametrize("element", ARRAYS)
-@pytest.mark.parametrize("road", ("literal", "text", "binary"))
+@pytest.mark.parametrize(("road", "element"), some(product(("literal", "text", "binary"), ARRAYS), 2))
 @one_of_tries
 def test_arrays_of_many_elements(watched: tuple[psycopg.Connection, Watch], element: str, road: str) -> None:
     connection, watch = watched

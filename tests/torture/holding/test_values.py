@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
 
 from catalog.types.beside import LONG, LONG_SORTED
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 from tests.torture.holding.values import MAKERS, MEGABYTE, TYPES, WAYS, copied, prepare, sent, table_of
 from tests.torture.holding.watching import HELD, Watch
@@ -75,7 +77,7 @@ def test_they_are_so_where_a_process_reads_them(
     assert given(watched[0], type_, "copy", size) == given(beside, type_, "copy", size)
 
 
-@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("type_", some(TYPES, 4))
 def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> None:
     connection, watch = watched
     made = MAKERS[type_](MEGABYTE)
@@ -93,7 +95,7 @@ def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> No
     assert max(held.values()) <= HELD, held
 
 
-@pytest.mark.parametrize(("type_", "way"), LARGE)
+@pytest.mark.parametrize(("type_", "way"), some(LARGE, 2))
 def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, way: str) -> None:
     connection, watch = watched
     connection.execute(f"TRUNCATE {table_of(type_)}".encode())
@@ -111,8 +113,7 @@ def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, 
 
 
 @pytest.mark.parametrize("type_", ["int4[][]", "held_pair[]", "int4multirange", "polygon", "path", "varbit", "hstore"])
-@pytest.mark.parametrize("way", ("parameter", "copy"))
-@pytest.mark.parametrize("size", (MEGABYTE // 32, MEGABYTE))
+@pytest.mark.parametrize(("way", "size"), some(product(("parameter", "copy"), (MEGABYTE // 32, MEGABYTE)), 2))
 def test_binary_forms(watched: tuple[psycopg.Connection, Watch], type_: str, way: str, size: int) -> None:
     connection, watch = watched
     table = table_of(type_)

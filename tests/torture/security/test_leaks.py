@@ -17,7 +17,7 @@ from tests.torture.planted import UNASKED
 from tests.torture.security import leaks
 from tests.torture.security.trials import leaking
 
-SAMPLE = 40  # of 2,000; `make torture` tries as many as its time lets it
+SAMPLE = 20  # of 2,000; `make torture` tries as many as its time lets it
 
 
 @pytest.fixture(scope="module")
