@@ -31,7 +31,7 @@ from engine.sql import tree
 from engine.sql.analyze.collations import collate_expression
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_text, runnable_rules
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 from engine.storage.columns import Column
 from engine.storage.keys import storage_prefix
 from engine.storage.newest import NewestRows
@@ -347,7 +347,7 @@ def _check_finder(session: Session, job: ValidateConstraint) -> Look:
         condition = collate_expression(expanded_expression(bound, session.environment), session.catalog, table)
     else:
         condition = next(check for known, check in runnable_rules(table, session.environment).checks if known == name)
-    used = {item.column for item, _ in expressions_in(condition) if isinstance(item, tree.Var)}
+    used = {item.column for item in walk(condition) if isinstance(item, tree.Var)}
     numbers = None if 0 in used or not used else sorted(used)
     violated = compile_checks(table, session.key.format, [(name, condition)])
     context, catalog = session.context(), session.catalog

@@ -29,7 +29,7 @@ from engine.execute.context import ExecContext
 from engine.execute.expressions import ExpressionCompiler, Value, compile_expression
 from engine.execute.writer import TableWriter
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import is_volatile
 from engine.storage.columns import Column, Numbers, from_values
 from engine.txn.locks import ROW_EXCLUSIVE
 
@@ -241,11 +241,3 @@ def _within(oid: int, values: range) -> None:
     bits = BITS.get(oid)
     if bits is not None and values and not (-(1 << bits) <= min(values[0], values[-1]) <= max(values) < 1 << bits):
         raise SqlError("22003", "smallint out of range" if oid == 21 else "integer out of range")
-
-
-def is_volatile(expression: tree.Expr) -> bool:
-    """Whether an expression may give another value for each row."""
-    return any(
-        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
-        for item, _ in expressions_in(expression)
-    )

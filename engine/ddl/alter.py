@@ -36,8 +36,8 @@ from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression, resolve_type, runnable_expression
 from engine.sql.analyze.domains import domain_default
 from engine.sql.analyze.views import reads_column, stored_query
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
+from engine.sql.tree_walk import is_volatile
 
 _WITHOUT_EFFECT = (
     "set_statistics",
@@ -289,7 +289,7 @@ class Alteration:
             return
         kind = "DEFAULT expressions"
         expression = runnable_expression(parse_expression(text), self.context.environment, None, column.type, kind)
-        if _volatile(expression):
+        if is_volatile(expression):
             self.rewrite = True
             self.conversions[column.number] = expression
             return
@@ -659,13 +659,6 @@ class Alteration:
 
 def _not_null(column: Column) -> Constraint:
     return Constraint(0, f"{column.name}_not_null", "n", (column.number,))
-
-
-def _volatile(expression: tree.Expr) -> bool:
-    return any(
-        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
-        for item, _ in expressions_in(expression)
-    )
 
 
 _COMMAND_NAMES = (

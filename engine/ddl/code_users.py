@@ -23,8 +23,8 @@ from engine.ddl.context import DdlContext
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
 from engine.sql.analyze.views import stored_query
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
+from engine.sql.tree_walk import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def users_of_code(context: DdlContext, schema: str, wanted: Callable[[int], bool
 
 def _used(node: object, wanted: Callable[[int], bool]) -> int:
     """The OID of the first wanted thing in an analysed tree, 0 if there is none."""
-    for item, _ in expressions_in(node):
+    for item in walk(node):
         for name in ("function", "operator"):
             found = getattr(item, name, None)
             if isinstance(found, Function | Operator) and wanted(found.oid):

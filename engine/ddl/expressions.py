@@ -13,9 +13,9 @@ from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.routines import expanded_expression, is_routine, may_execute
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_expression
 from engine.sql.privileges import role_of
+from engine.sql.tree_walk import walk
 
 BOOL = TypeRef(16)
 
@@ -88,7 +88,7 @@ def stored_text(context: DdlContext, expression: tree.Expr, table: Table | None 
 
 def columns_used(expression: tree.Expr) -> tuple[int, ...]:
     """The attnums of the columns in an expression, each once, in order of appearance."""
-    found = [item.column for item, _ in expressions_in(expression) if isinstance(item, tree.Var)]
+    found = [item.column for item in walk(expression) if isinstance(item, tree.Var)]
     return tuple(dict.fromkeys(found))
 
 
@@ -97,11 +97,11 @@ def check_immutable(context: DdlContext, expression: tree.Expr, message: str) ->
     others it is what it is declared as. 42501 for an immutable one of these: it would run for rows that are there."""
     catalog = context.catalog
     role = role_of(catalog, context.environment.user_name)
-    for item, _ in expressions_in(expression):
+    for item in walk(expression):
         routine = catalog.get(item.function.oid) if isinstance(item, tree.FuncExpr) and is_routine(item) else None
         if isinstance(routine, Routine) and routine.volatility != "i" and not may_execute(routine, catalog, role):
             raise SqlError("42P17", message)
-    for item, _ in expressions_in(expanded_expression(expression, context.environment)):
+    for item in walk(expanded_expression(expression, context.environment)):
         volatile = isinstance(item, tree.FuncExpr) and item.function.volatility != "i"
         if volatile or isinstance(item, tree.SqlValueFunction):
             raise SqlError("42P17", message)

@@ -18,9 +18,9 @@ from engine.sql import tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
 from engine.sql.analyze.views import sources_of, stored_query
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_query
 from engine.sql.parser import parse_expression
+from engine.sql.tree_walk import walk
 
 BOOL = TypeRef(16)
 REGCLASS = 2205
@@ -42,7 +42,7 @@ def _names_constant(context: DdlContext, item: View | Table, oid: int) -> bool:
     """Whether the relation is a constant of type regclass in the view's query, whose text has its name."""
     return "regclass" in (item.query or "") and any(
         isinstance(found, tree.Const) and found.type.oid == REGCLASS and found.value == oid
-        for found, _ in expressions_in(stored_query(item, context.environment))
+        for found in walk(stored_query(item, context.environment))
     )
 
 
@@ -94,8 +94,7 @@ def default_over(context: DdlContext, column: Column, oids: set[int]) -> tree.Ex
         parse_expression(column.default), context.environment, None, column.type, "DEFAULT expressions"
     )
     named = any(
-        isinstance(item, tree.Const) and item.type.oid == REGCLASS and item.value in oids
-        for item, _ in expressions_in(found)
+        isinstance(item, tree.Const) and item.type.oid == REGCLASS and item.value in oids for item in walk(found)
     )
     return found if named else None
 

@@ -27,8 +27,8 @@ from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
 from engine.sql.analyze.typeinfo import POLYMORPHIC
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.deparse import deparse_expression, deparse_query
+from engine.sql.tree_walk import walk
 
 _KNOWN_LANGUAGES = frozenset({"plpgsql", "c", "internal", "plperl", "plperlu", "plpython3u", "pltcl", "pltclu"})
 _NO_ARGUMENTS = frozenset(
@@ -301,7 +301,7 @@ def _with_statements(context: DdlContext, item: Routine, body: Sequence[ast.Stat
         query = analysed_statement.statement
         assert isinstance(query, tree.Query)
         texts.append(_stored(context, item, query))
-        for node, _ in expressions_in(query):
+        for node in walk(query):
             for name in ("function", "operator"):
                 found = getattr(node, name, None)
                 if isinstance(found, Function | Operator) and context.catalog.get(found.oid) is not None:

@@ -38,7 +38,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
 from engine.sql.analyze.domains import analyze_check, within
 from engine.sql.analyze.views import stored_query
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 Reference = tuple[str, ...]
 
@@ -386,8 +386,7 @@ def _views_with(context: DdlContext, item: UserType) -> Iterator[View]:
         elif item.name in view.query:
             found = stored_query(view, context.environment)
             if any(
-                isinstance(type_ := getattr(node, "type", None), TypeRef) and uses(type_, item)
-                for node, _ in expressions_in(found)
+                isinstance(type_ := getattr(node, "type", None), TypeRef) and uses(type_, item) for node in walk(found)
             ):
                 yield view
 

@@ -12,13 +12,13 @@ from catalog.schema import Sequence as SequenceObject
 from catalog.types import format_type
 from engine.ddl import ownership
 from engine.ddl.context import DdlContext
-from engine.execute.walk import walk
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.analyze.collations import indeterminate, output_collations
 from engine.sql.analyze.updatable import not_updatable
 from engine.sql.analyze.views import sources_of
 from engine.sql.deparse import deparse_query
+from engine.sql.tree_walk import walk
 
 
 def create_view(context: DdlContext, statement: ast.ViewStmt) -> str:
@@ -141,7 +141,7 @@ def with_collations(context: DdlContext, query: tree.Query, columns: tuple[Colum
 
 def refuse_whole_rows(query: tree.Query) -> None:
     """A row as a whole is written as t.*, which in ROW and VALUES would be read as all its columns. Raises 0A000."""
-    for item, _ in walk(query):
+    for item in walk(query):
         lists: Iterable[tuple[tree.Expr, ...]] = ()
         if isinstance(item, tree.RangeValues):
             lists = item.rows

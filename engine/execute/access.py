@@ -25,8 +25,8 @@ from catalog.schema import Catalog, Index, Table
 from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules, plain, rules_of
-from engine.execute.walk import is_volatile, relations_of
 from engine.sql import tree
+from engine.sql.tree_walk import is_volatile, relations_of
 
 _INTEGERS = frozenset((20, 21, 23))
 _TEXTS = frozenset((25, 1043))

@@ -19,8 +19,8 @@ from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import write_kept
 from engine.execute.ordering import each_once, sort_function, sort_rows
 from engine.execute.records import Levels, known_type
-from engine.execute.walk import children
 from engine.sql import tree
+from engine.sql.tree_walk import children
 
 COUNTS = frozenset(("count()", "count(any)"))
 
@@ -56,10 +56,6 @@ class GroupWriter:
         self._visit(after)
 
     def _visit(self, node: object) -> None:
-        if isinstance(node, tuple):
-            for item in node:
-                self._visit(item)
-            return
         if isinstance(node, tree.Aggref):
             if node.levels_up:
                 raise NotOnRowPath("aggregate of an outer query")

@@ -25,8 +25,8 @@ from engine.execute.context import ExecContext, small_values
 from engine.execute.expressions import compile_expression, constant_value
 from engine.sql import tree
 from engine.sql.analyze.conflicts import stands
-from engine.sql.analyze.walk import children, expressions_in, inner_nodes, substitute, transform
 from engine.sql.folding import Folding
+from engine.sql.tree_walk import children, inner_nodes, substitute, transform, walk, walk_with_depth
 
 Check = Callable[[ExecContext, Sequence[object]], object]
 
@@ -227,7 +227,7 @@ class _Finder:
                 for row in entry.rows:
                     found += self._all(row)
         if ctes:
-            asked = {item.name for item, _ in expressions_in(around) if isinstance(item, tree.RangeCte)}
+            asked = {item.name for item in walk(around) if isinstance(item, tree.RangeCte)}
             for cte in ctes:
                 if not isinstance(cte.query, tree.Query):
                     found += self.change(cte.query)
@@ -371,7 +371,7 @@ def _columns_used(around: Any, place: int) -> Callable[[int], bool] | None:
     seen = replace(
         around, range_table=tuple(item for item in around.range_table if not isinstance(item, tree.RangeJoin))
     )
-    for item, depth in expressions_in(seen):
+    for item, depth in walk_with_depth(seen):
         if isinstance(item, tree.Var) and item.relation == place and item.levels_up + 1 == depth:
             asked.add(item.column)
     return None if 0 in asked else asked.__contains__
@@ -379,14 +379,11 @@ def _columns_used(around: Any, place: int) -> Callable[[int], bool] | None:
 
 def _with_argument(condition: tree.Expr, argument: tree.Expr) -> tree.Expr:
     """A condition of CASE with the constant that it tests in it."""
-    return cast(
-        tree.Expr,
-        substitute(condition, lambda item, depth: argument if isinstance(item, tree.CaseTestExpr) else item),
-    )
+    return substitute(condition, lambda item, depth: argument if isinstance(item, tree.CaseTestExpr) else None)
 
 
 def _without_parameters(node: object) -> bool:
-    return not any(isinstance(item, tree.Param) for item, _ in expressions_in(node))
+    return not any(isinstance(item, tree.Param) for item in walk(node))
 
 
 # ---- what constants keep from being computed ------------------------------------------------------------------------
@@ -395,10 +392,10 @@ def _without_parameters(node: object) -> bool:
 def without_unreached(analyzed: tree.Analyzed) -> tree.Analyzed:
     """The statement without what a constant keeps from being computed, where that could fail. Raises 0A000 where it
     depends on literals that were lifted out of the text: with these in their places it does not."""
-    if not any(isinstance(item, _CONDITIONALS) for item, _ in expressions_in(analyzed.statement)):
+    if not any(isinstance(item, _CONDITIONALS) for item in walk(analyzed.statement)):
         return analyzed
     reach = _Reach(analyzed.literals)
-    return replace(analyzed, statement=cast(tree.Statement, transform(analyzed.statement, reach.change)))
+    return replace(analyzed, statement=transform(analyzed.statement, reach.change))
 
 
 class _Reach:
@@ -479,4 +476,4 @@ class _Reach:
 
 
 def _is_eager(node: object) -> bool:
-    return any(isinstance(item, _EAGER) for item, _ in expressions_in(node))
+    return any(isinstance(item, _EAGER) for item in walk(node))

@@ -14,8 +14,8 @@ from catalog.functions.registry import aggregate, operator
 from catalog.schema import Catalog, Table
 from catalog.types.base import TypeRef
 from engine.execute.access import Finder, order_served
-from engine.execute.walk import conjuncts, has_sublink, is_volatile, transform, walk
 from engine.sql import tree
+from engine.sql.tree_walk import conjuncts, has_sublink, is_volatile, shift_levels, substitute, walk
 
 
 def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
@@ -30,7 +30,7 @@ def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
         return query
     if is_volatile(query.where) or has_sublink(query.where) or has_sublink(query.targets):
         return query
-    found = [item for item, _ in walk(query.targets) if isinstance(item, tree.Aggref)]
+    found = [item for item in walk(query.targets) if isinstance(item, tree.Aggref)]
     inner = {item: _end(catalog, query, entry.table, relation, item) for item in found}
     if not all(inner.values()):
         return query
@@ -40,7 +40,7 @@ def ends_of_indexes(catalog: Catalog, query: tree.Query) -> tree.Query:
             return tree.SubLink("expr", end, node.type)
         return None
 
-    targets: tuple[tree.Target, ...] = transform(query.targets, change)
+    targets = substitute(query.targets, change)
     return replace(query, targets=targets, range_table=(), from_items=(), where=None, has_aggregates=False)
 
 
@@ -68,11 +68,4 @@ def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item:
         order_by=order,
         limit=tree.Const(1, TypeRef(20)),
     )
-
-    def outward(node: object, depth: int) -> object:
-        if isinstance(node, tree.Var) and node.levels_up >= depth:
-            return replace(node, levels_up=node.levels_up + 1)
-        return None
-
-    shifted: tree.Query = transform(inner, outward)
-    return shifted
+    return shift_levels(inner, 1)

@@ -19,8 +19,8 @@ from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
 from engine.sql.analyze.collations import collate_expression
 from engine.sql.analyze.routines import inlined
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.parser import parse_expression
+from engine.sql.tree_walk import walk
 
 Row = Sequence[object]
 
@@ -29,7 +29,7 @@ def bind_expression(catalog: Catalog, table: Table | None, text: str, type_: Typ
     """The analysed form of SQL text over the columns of `table` (range entry 0), cast to `type_` where given."""
     found = analyze_expression(parse_expression(text), Environment(catalog), table, type_)
     found = collate_expression(inlined(found, catalog), catalog, table)
-    if any(isinstance(item, tree.Query) for item, _ in expressions_in(found)):
+    if any(isinstance(item, tree.Query) for item in walk(found)):
         not_supported("a function that reads tables in an expression of an index, or in a default of SET DEFAULT")
     return found
 

@@ -6,13 +6,13 @@ of them, in the order in which they are written: an inner condition over the nul
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from engine.execute.access import Access
 from engine.execute.code import NotOnRowPath
 from engine.execute.virtual import VirtualAccess
-from engine.execute.walk import conjuncts, transform, walk
 from engine.sql import tree
+from engine.sql.tree_walk import conjuncts, shift_levels, substitute, walk_with_depth
 
 
 @dataclass(slots=True)
@@ -68,30 +68,15 @@ def expand_joins(query: tree.Query) -> tree.Query:
     }
     if not joins or not any(
         isinstance(item, tree.Var) and item.relation in joins and item.levels_up == depth - 1
-        for item, depth in walk(query)
+        for item, depth in walk_with_depth(query)
     ):
         return query
 
     def change(node: object, depth: int) -> object:
         if isinstance(node, tree.Var) and node.relation in joins and node.levels_up == depth - 1:
             expression = joins[node.relation][node.column - 1]
-            expanded = transform(expression, change, 1)
+            expanded = substitute(expression, change, 1)
             return shift_levels(expanded, depth - 1)
         return None
 
-    expanded: tree.Query = transform(query, change)
-    return expanded
-
-
-def shift_levels(expression: tree.Expr, by: int) -> tree.Expr:
-    """The expression as seen from `by` queries further in."""
-    if by == 0:
-        return expression
-
-    def change(node: object, depth: int) -> object:
-        if isinstance(node, tree.Var) and node.levels_up >= depth:
-            return replace(node, levels_up=node.levels_up + by)
-        return None
-
-    shifted: tree.Expr = transform(expression, change)
-    return shifted
+    return substitute(query, change)

@@ -29,10 +29,10 @@ from engine.execute.output import ListSink, Sink
 from engine.execute.records import level_of
 from engine.execute.select import QueryCompiler
 from engine.execute.together import compile_together, parameters_of_a_row
-from engine.execute.walk import conjuncts, contains, has_sublink, is_volatile, walk
 from engine.execute.writer import Checks, TableWriter
 from engine.partitions.writing import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
+from engine.sql.tree_walk import conjuncts, contains, has_sublink, is_volatile, variables, walk_with_depth
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
 Statement = tree.Insert | tree.Update | tree.Delete
@@ -244,8 +244,10 @@ class _NewRow(QueryCompiler):
 
 def _reads(table: Table, part: object) -> bool:
     """Whether a sub-query of the part reads the table: it would see rows that the statement has written."""
-    items = [] if part is None else walk(part)
-    return any(depth and isinstance(item, tree.RangeTable) and item.table.oid == table.oid for item, depth in items)
+    return any(
+        depth and isinstance(item, tree.RangeTable) and item.table.oid == table.oid
+        for item, depth in walk_with_depth(part)
+    )
 
 
 class InsertCompiler:
@@ -520,8 +522,6 @@ class ChangeCompiler:
 
     def _carried(self) -> list[tuple[int, int]]:
         """Columns of joined relations that are needed after the rows are found."""
-        from engine.execute.walk import variables
-
         if not self.joined:
             return []
         used = variables((self.statement, self.finder.query))

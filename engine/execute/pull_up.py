@@ -17,10 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from engine.execute.joins import shift_levels
-from engine.execute.walk import conjuncts, has_sublink, is_volatile, own_parts, transform, variables
 from engine.sql import tree
 from engine.sql.barriers import tells
+from engine.sql.tree_walk import conjuncts, has_sublink, is_volatile, own_parts, shift_levels, substitute, variables
 
 
 def pull_up(query: tree.Query) -> tree.Query:
@@ -91,7 +90,7 @@ def _with_condition(query: tree.Query, condition: tree.Expr, relation: int) -> t
             return outputs[node.column - 1]
         return None
 
-    moved: tree.Expr = transform(condition, change)
+    moved = substitute(condition, change)
     return replace(query, where=_all_of([*conjuncts(query.where), moved]))
 
 
@@ -139,7 +138,7 @@ def _dissolved(query: tree.Query, inner: dict[int, tree.Query]) -> tree.Query:
     conditions = [] if query.where is None else [query.where]
     for relation, sub in inner.items():
         offset = len(range_table)
-        moved: tree.Query = transform(_Mover(offset).whole(sub), _Mover(offset).change, -1)
+        moved = substitute(_Mover(offset).whole(sub), _Mover(offset).change, -1)
         range_table += moved.range_table
         outputs[relation] = tuple(target.expression for target in moved.output)
         places[relation] = reduce(_cross, moved.from_items)
@@ -151,15 +150,12 @@ def _dissolved(query: tree.Query, inner: dict[int, tree.Query]) -> tree.Query:
 
     def change(node: object, depth: int) -> object:
         if isinstance(node, tree.Var) and node.relation in outputs and node.levels_up == depth - 1:
-            expression = transform(outputs[node.relation][node.column - 1], change, 1)
+            expression = substitute(outputs[node.relation][node.column - 1], change, 1)
             return shift_levels(expression, depth - 1)
         return None
 
     from_items = tuple(_placed(item, places) for item in query.from_items)
-    changed: tree.Query = transform(
-        replace(query, range_table=tuple(range_table), from_items=from_items, where=where), change
-    )
-    return changed
+    return substitute(replace(query, range_table=tuple(range_table), from_items=from_items, where=where), change)
 
 
 def _cross(left: tree.FromItem, right: tree.FromItem) -> tree.FromItem:
@@ -190,7 +186,7 @@ class _Mover:
         return replace(item, left=self._moved(item.left), right=self._moved(item.right), relation=relation)
 
     def change(self, node: object, depth: int) -> object:
-        """For `transform`, with 0 as the depth of the sub-query's own parts."""
+        """For `substitute`, with 0 as the depth of the sub-query's own parts."""
         if isinstance(node, tree.Var):
             if node.levels_up == depth:
                 return replace(node, relation=node.relation + self._offset)

@@ -46,11 +46,11 @@ from engine.execute.set_functions import (
 from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virtual_access
-from engine.execute.walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.execute.whole_rows import write_whole_rows
 from engine.sql import tree
 from engine.sql.parts import is_result
 from engine.sql.set_places import sets_apart
+from engine.sql.tree_walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.storage.keys import row_number_of
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 
@@ -292,7 +292,7 @@ class QueryCompiler:
         `lazily`: recursive ones may run while they are read, for nothing is written meanwhile."""
         if not self.query.ctes:
             return self.cte_rows
-        used = {item.name for item, _ in walk(body) if isinstance(item, tree.RangeCte)}
+        used = {item.name for item in walk(body) if isinstance(item, tree.RangeCte)}
         for cte in self.query.ctes:
             if cte.name in used:
                 assert isinstance(cte.query, tree.Query)

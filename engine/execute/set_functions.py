@@ -18,8 +18,8 @@ from catalog.types.oids import RECORD
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler, Value
-from engine.execute.walk import contains, is_volatile, walk
 from engine.sql import tree
+from engine.sql.tree_walk import contains, is_volatile, walk, walk_with_depth
 
 
 def _is_set_function(node: object) -> bool:
@@ -45,7 +45,7 @@ def set_functions_of(query: tree.Query) -> list[tree.FuncExpr]:
     if calls_set_functions(query.group_by):
         raise NotOnRowPath("GROUP BY of a set-returning function")
     found: list[tree.FuncExpr] = []
-    for item, depth in walk((query.targets, query.order_by, query.distinct or ())):
+    for item, depth in walk_with_depth((query.targets, query.order_by, query.distinct or ())):
         if depth or not isinstance(item, tree.FuncExpr) or not item.function.returns_set:
             continue
         if calls_set_functions(item.arguments):
@@ -55,7 +55,7 @@ def set_functions_of(query: tree.Query) -> list[tree.FuncExpr]:
         if item not in found:
             found.append(item)
     for call in found:
-        if is_volatile(call) and sum(item == call for item, _ in walk(query.targets)) > 1:
+        if is_volatile(call) and sum(item == call for item in walk(query.targets)) > 1:
             raise NotOnRowPath("the same volatile function twice")
     return found
 

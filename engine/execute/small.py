@@ -26,8 +26,8 @@ from engine.execute.context import ExecContext, metered
 from engine.execute.ordering import each_once, identity_of, sort_function, sort_rows
 from engine.execute.output import sort_places
 from engine.execute.reads import Reads
-from engine.execute.walk import conjuncts, is_the_same_for_every_row
 from engine.sql import tree
+from engine.sql.tree_walk import conjuncts, is_the_same_for_every_row
 from engine.storage.rows import codec_of
 
 MOST_ROWS = 128  # that are read: with more, compiling is soon paid for

@@ -18,12 +18,11 @@ from catalog.types.base import Array
 from catalog.types.oids import RECORD, RECORD_ARRAY
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
-from engine.execute.joins import shift_levels
 from engine.execute.measured import KEPT
 from engine.execute.output import ActionSink, ListSink, equality_key
 from engine.execute.pull_up import pull_up
-from engine.execute.walk import is_volatile, outer_ctes, variables
 from engine.sql import tree
+from engine.sql.tree_walk import is_volatile, outer_ctes, shift_levels, variables
 
 if TYPE_CHECKING:
     from engine.execute.select import QueryCompiler

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import Together
 from engine.execute.frame import CHECKED, METERED, write_function
-from engine.execute.walk import contains, has_sublink, is_volatile, transform, walk
 from engine.execute.writer import TableWriter
 from engine.sql import tree
+from engine.sql.tree_walk import contains, has_sublink, is_volatile, substitute, walk
 
 if TYPE_CHECKING:
     from engine.execute.modify import InsertCompiler
@@ -33,7 +33,7 @@ def parameters_of_a_row(statement: tree.Insert, types: tuple[int, ...]) -> int |
     if rest or not each or types != types[:each] * len(statement.rows):
         return None
     first = statement.rows[0]
-    if any(isinstance(item, tree.Param) and item.number > each for item, _ in walk(first)):
+    if any(isinstance(item, tree.Param) and item.number > each for item in walk(first)):
         return None
     for place, row in enumerate(statement.rows[1:], 1):
         if _numbered(row, -each * place) != first:
@@ -51,8 +51,7 @@ def _numbered(row: tuple[tree.Expr, ...], by: int) -> tuple[tree.Expr, ...]:
     def change(node: Any, depth: int) -> tree.Param | None:
         return tree.Param(node.number + by, node.type) if isinstance(node, tree.Param) else None
 
-    numbered: tuple[tree.Expr, ...] = transform(row, change)
-    return numbered
+    return substitute(row, change)
 
 
 def compile_together(compiler: InsertCompiler, each: int) -> Together | None:

@@ -22,8 +22,8 @@ from catalog.types.base import Array
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler, Value
-from engine.execute.walk import is_volatile, relations_of, variables
 from engine.sql import tree
+from engine.sql.tree_walk import is_volatile, relations_of, variables
 
 ROW_LIMIT = 20_000  # a row of these costs about half a microsecond
 

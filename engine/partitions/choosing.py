@@ -14,7 +14,7 @@ from catalog.types.base import Array
 from engine.execute.access import Condition, Finder
 from engine.partitions.levels import Limits, level_of
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 Conditions = Mapping[str, Sequence[Condition]]
 """By column name: members may have them under other numbers."""
@@ -31,8 +31,7 @@ def conditions_on(catalog: Catalog, table: Table, relation: int, conjuncts: Sequ
 
 def _looks_outside(conjunct: tree.Expr) -> bool:
     return any(
-        isinstance(item, tree.SubLink) or (isinstance(item, tree.Var) and item.levels_up > 0)
-        for item, _ in expressions_in(conjunct)
+        isinstance(item, tree.SubLink) or (isinstance(item, tree.Var) and item.levels_up > 0) for item in walk(conjunct)
     )
 
 

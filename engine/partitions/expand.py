@@ -24,13 +24,12 @@ from catalog.types.oids import INT4, OID, RECORD
 from engine.execute.expressions import constant_value
 from engine.execute.foreign_keys import column_numbers
 from engine.execute.pull_up import firm_places
-from engine.execute.walk import conjuncts
 from engine.partitions.choosing import conditions_on, members
 from engine.partitions.writing import key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules
-from engine.sql.analyze.walk import expressions_in, transform
+from engine.sql.tree_walk import conjuncts, transform, walk_with_depth
 
 _OID_REF = TypeRef(OID)
 _Reading = TypeVar("_Reading", tree.Query, tree.Update, tree.Delete, tree.Merge)
@@ -313,7 +312,7 @@ def _union(arms: list[tree.Query], columns: tuple[tree.RangeColumn, ...]) -> tre
 
 def _own_variables(node: object, relation: int) -> Iterator[tuple[tree.Var, int]]:
     """The Vars of a range entry of this query or change, from inside sub-queries too, with the queries between."""
-    for item, depth in expressions_in(node):
+    for item, depth in walk_with_depth(node):
         if isinstance(item, tree.Var) and item.relation == relation and item.levels_up == depth - 1:
             yield item, depth - 1
 

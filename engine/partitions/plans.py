@@ -21,12 +21,11 @@ from engine.execute.frame import Encoded, result_fields
 from engine.execute.planner import plan_row
 from engine.execute.pull_up import firm_places
 from engine.execute.records import level_of
-from engine.execute.walk import conjuncts
 from engine.partitions.choosing import Conditions, conditions_on, members
 from engine.partitions.expand import expand
 from engine.sql import tree
 from engine.sql.analyze import Environment
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import conjuncts, walk
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
 MOST_MEMBERS = 8  # of all tables of a statement together
@@ -92,7 +91,7 @@ def _has_parameters(conditions: Conditions) -> bool:
         for found in conditions.values()
         for condition in found
         if condition.operand is not None
-        for item, _ in expressions_in(condition.operand)
+        for item in walk(condition.operand)
     )
 
 

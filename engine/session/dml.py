@@ -37,12 +37,12 @@ from engine.execute.conflicts import affected_twice
 from engine.execute.context import metered
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
-from engine.execute.walk import has_sublink
 from engine.execute.writer import Checks
 from engine.partitions.writing import PartitionedWriter, prepare_writer
 from engine.session import planning
 from engine.session.system import virtual_content
 from engine.sql import tree
+from engine.sql.tree_walk import has_sublink
 from engine.storage.columns import Column, one_array, to_values
 from engine.storage.keys import PREFIX_BYTES, row_number_keys, storage_prefix
 from engine.storage.moments import Lsn, lsn_in

@@ -29,10 +29,10 @@ from engine.execute.expressions import compile_value
 from engine.session import planning, running
 from engine.session.answer import Sink
 from engine.session.prepared import PastWait, Portal, Prepared
-from engine.session.routing import walk
 from engine.sql import ast
 from engine.sql.analyze import Shared, runnable_expression, statement_parameters
 from engine.sql.parser import parse
+from engine.sql.tree_walk import walk
 from engine.storage.moments import Lsn, lsn_in
 from engine.txn.interface import LockWait
 from engine.txn.locks import ACCESS_SHARE
@@ -227,7 +227,7 @@ class _Plan:
                 raise SqlError("22004", "the moment of AS OF must not be null", position=source.location + 1)
             moments.add((source.kind, value))
         if len(moments) > 1:
-            not_supported("AS OF several moments in one statement", position=self.sources[-1].location + 1)
+            not_supported("AS OF several moments in one statement", position=self.sources[0].location + 1)
         ((kind, value),) = moments
         return Moment(lsn=cast(int, value)) if kind == "lsn" else Moment(time=cast(int, value))
 

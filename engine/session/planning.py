@@ -41,10 +41,10 @@ from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expanded
 from engine.sql.analyze.rules import check_calls
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.barriers import settled
 from engine.sql.normalize import described
 from engine.sql.parser import parse, parse_type_name
+from engine.sql.tree_walk import walk
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _refuse_new_labels(session: Session, statement: tree.Statement) -> None:
             known = {label.oid for label in before.labels}
             new: dict[object, str] = {label.position: label.name for label in item.labels if label.oid not in known}
             added[oid] = added[item.array_oid] = (item.name, new)
-    for node, _ in expressions_in(statement) if added else ():
+    for node in walk(statement) if added else ():
         if isinstance(node, tree.Const) and node.type.oid in added:
             name, new = added[node.type.oid]
             for value in node.value.elements if isinstance(node.value, Array) else (node.value,):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 
 from catalog.errors import SqlError
@@ -25,6 +25,7 @@ from engine.session.prepared import utf8
 from engine.sql import ast
 from engine.sql.lift import lift
 from engine.sql.parser import parse
+from engine.sql.tree_walk import walk
 from engine.txn.interface import SERIALIZABLE
 
 LOOKED_AT = 1 << 15  # bytes of a text that is parsed to find out which tablespaces it has to do with
@@ -270,25 +271,3 @@ def _node(node: ast.Node) -> Needs:
     if isinstance(node, ast.SqlValueFunction):
         return Needs.NOTHING if node.name in _OWN_VALUES else Needs.READ
     return Needs.READ if isinstance(node, ast.RangeVar | ast.RangeFunction | ast.TypeCast) else Needs.NOTHING
-
-
-_parts: dict[type, tuple[str, ...]] = {}
-
-
-def walk(node: ast.Node) -> Iterator[ast.Node]:
-    """The node and every node below it."""
-    pending: list[object] = [node]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, tuple):
-            pending.extend(item)
-        elif isinstance(item, ast.Node):
-            yield item
-            pending.extend(getattr(item, name) for name in _names(type(item)))
-
-
-def _names(kind: type) -> tuple[str, ...]:
-    found = _parts.get(kind)
-    if found is None:
-        found = _parts[kind] = tuple(item.name for item in fields(kind) if item.name != "location")
-    return found

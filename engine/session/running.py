@@ -26,13 +26,13 @@ from engine.session import planning, serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
-from engine.session.routing import walk
 from engine.session.safe_snapshots import begun
 from engine.session.settled import settled
 from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
 from engine.sql.parser import parse
+from engine.sql.tree_walk import walk
 from engine.statistics.statements import COLUMNAR, ROW
 from engine.txn.interface import SERIALIZABLE, LockWait
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.types import oids
 from engine.session import planning
 from engine.session.prepared import Prepared
 from engine.sql import tree
-from engine.sql.analyze.walk import transform
+from engine.sql.tree_walk import transform
 
 if TYPE_CHECKING:
     from engine.session.session import Session
@@ -64,7 +64,7 @@ def _with_constants(session: Session, prepared: Prepared, values: dict[int, tupl
                 return tree.Const(value, node.type, node.location)
         return node
 
-    statement = cast(tree.Statement, transform(analyzed.statement, change))
+    statement = transform(analyzed.statement, change)
     made = replace(
         prepared,
         analyzed=replace(analyzed, statement=statement),

@@ -4,6 +4,7 @@
     ast/                nodes of the raw tree, one file for a group of statements
     analyze/            names, types, operators, collations, views, domains
     tree.py             nodes of the analysed tree: every name resolved, every expression typed
+    tree_walk.py        what is under a node of either tree, copies with parts replaced, and what a tree contains
     lift.py             literals lifted out of a text, so that statements that differ in them share one plan
     normalize.py        statements without their constants, as pg_stat_statements shows them
     folding.py          constants that decide what is evaluated later, NULLs among them

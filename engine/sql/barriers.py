@@ -12,15 +12,15 @@ What a statement outside of its views may compute early is everything but the ou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import cast, get_args
 
 from catalog.schema import Catalog, View
 from engine.sql import tree
 from engine.sql.analyze.typeinfo import BOOL_REF
-from engine.sql.analyze.walk import children, expressions_in, transform
 from engine.sql.leakproof import LEAKPROOF
 from engine.sql.need_order import is_barrier
+from engine.sql.tree_walk import children, conjuncts, node_fields, transform, walk
 
 _EXPRESSIONS = frozenset(get_args(tree.Expr))
 _SAFE = frozenset(
@@ -39,7 +39,7 @@ _LATE = frozenset({"targets", "order_by", "distinct", "windows", "assignments", 
 
 def tells(node: object) -> bool:
     """Whether an expression may tell something of the columns that it computes with."""
-    return any(_tells_itself(item) and _has_columns(item) for item, _ in expressions_in(node))
+    return any(_tells_itself(item) and _has_columns(item) for item in walk(node))
 
 
 def _tells_itself(node: object) -> bool:
@@ -49,7 +49,7 @@ def _tells_itself(node: object) -> bool:
 
 
 def _has_columns(node: object) -> bool:
-    return any(isinstance(item, tree.Var) for item, _ in expressions_in(node))
+    return any(isinstance(item, tree.Var) for item in walk(node))
 
 
 def settled(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
@@ -57,11 +57,12 @@ def settled(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
     if not any(is_barrier(catalog.get(oid)) for oid in analyzed.relations):
         return analyzed
     found = _Telling(catalog)
-    for one in fields(analyzed.statement):
-        if one.name in _LATE:
-            found.look_at_queries(getattr(analyzed.statement, one.name))
-        elif one.name != "facts":
-            found.look_at(getattr(analyzed.statement, one.name))
+    for name in node_fields[type(analyzed.statement)]:
+        part = getattr(analyzed.statement, name)
+        if name in _LATE:
+            found.look_at_queries(part)
+        else:
+            found.look_at(part)
     apart = found.apart()
     if not apart:
         return analyzed
@@ -70,7 +71,7 @@ def settled(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
         is_apart = isinstance(node, tree.RangeSubquery) and node.view in apart
         return replace(cast(tree.RangeSubquery, node), apart=True) if is_apart else node
 
-    return replace(analyzed, statement=cast(tree.Statement, transform(analyzed.statement, change)))
+    return replace(analyzed, statement=transform(analyzed.statement, change))
 
 
 class _Telling:
@@ -82,25 +83,20 @@ class _Telling:
         self._places: set[frozenset[int]] = set()
 
     def look_at(self, node: object, inside: frozenset[int] = frozenset()) -> None:
-        if isinstance(node, tuple):
-            for item in node:
-                self.look_at(item, inside)
-            return
         if isinstance(node, tree.RangeSubquery) and is_barrier(self._catalog.get(node.view or 0)):
             self._views.add(node.view or 0)
             inside |= {node.view or 0}
         if _tells_itself(node) and _has_columns(node):
             self._places.add(inside)
-        if type(node).__module__ == tree.__name__:
-            for child in children(node):
-                self.look_at(child, inside)
+        for child in children(node):
+            self.look_at(child, inside)
 
     def look_at_queries(self, node: object) -> None:
         """At the queries in expressions only."""
         if isinstance(node, tree.Query):
             self.look_at(node)
-        elif isinstance(node, tuple) or type(node).__module__ == tree.__name__:
-            for child in node if isinstance(node, tuple) else children(node):
+        else:
+            for child in children(node):
                 self.look_at_queries(child)
 
     def apart(self) -> set[int]:
@@ -116,19 +112,11 @@ def conditions_of_change(levels: Sequence[tuple[View, tree.Expr | None]], where:
     found: list[tree.Expr] = []
     guard: list[tree.Expr] = []
     for view, condition in (*reversed(levels), (None, where)):
-        for part in _conjuncts(condition):
+        for part in conjuncts(condition):
             found.append(_guarded(guard, part) if guard and tells(part) else part)
         if is_barrier(view):
             guard = list(found)
     return found
-
-
-def _conjuncts(condition: tree.Expr | None) -> Sequence[tree.Expr]:
-    if condition is None:
-        return ()
-    if isinstance(condition, tree.BoolExpr) and condition.operator == "and":
-        return [part for item in condition.arguments for part in _conjuncts(item)]
-    return (condition,)
 
 
 def _guarded(guard: Sequence[tree.Expr], condition: tree.Expr) -> tree.Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 
 def called(entry: tree.RangeEntry) -> str:
@@ -60,4 +60,4 @@ def merged_pairs(entries: Sequence[tree.RangeEntry], item: tree.FromJoin) -> lis
     if not isinstance(entry, tree.RangeJoin) or not entry.merged or item.condition is None:
         return []
     tests = item.condition.arguments if isinstance(item.condition, tree.BoolExpr) else (item.condition,)
-    return [tuple(found for found, _ in expressions_in(test) if isinstance(found, tree.Var)) for test in tests]
+    return [tuple(found for found in walk(test) if isinstance(found, tree.Var)) for test in tests]

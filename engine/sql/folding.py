@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.sql import tree
-from engine.sql.analyze.walk import children
+from engine.sql.tree_walk import children
 
 _CASTS = (tree.RelabelType, tree.CoerceTypmod, tree.CoerceViaIO)
 # Constant where all in them is.

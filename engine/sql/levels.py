@@ -7,7 +7,7 @@ from typing import Any
 
 from catalog.errors import not_supported
 from engine.sql import tree
-from engine.sql.analyze.walk import shift_levels, substitute
+from engine.sql.tree_walk import shift_levels, substitute
 
 
 def over(query: tree.Query, inner: tree.Query, below: Below, **above: Any) -> tree.Query:
@@ -42,9 +42,7 @@ class Below:
         self._ctes = frozenset(cte.name for cte in query.ctes)
 
     def rebuilt(self, value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(self.rebuilt(item) for item in value)
-        return value if value is None else substitute(value, self._column)
+        return substitute(value, self._column)
 
     def add(self, item: tree.Expr) -> int:
         """A column of its own."""
@@ -62,7 +60,7 @@ class Below:
         if depth and isinstance(item, tree.RangeCte) and item.levels_up == depth and item.name in self._ctes:
             not_supported(f"WITH query {item.name} in a sub-query beside this call")
         if not self.is_column(item, depth):
-            return item
+            return None
         made: Any = item
         here = replace(made, levels_up=0) if depth else made
         if depth and (isinstance(item, tree.Aggref) or (self.grouped and here not in self.groups)):

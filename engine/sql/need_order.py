@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from catalog.schema import View
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk, walk_with_depth
 
 ON = ("yes", "true", "on", "1", "")
 
@@ -135,7 +135,7 @@ def is_inlined(cte: tree.Cte, statement: tree.Statement) -> bool:
         return False
     references = sum(
         isinstance(item, tree.RangeCte) and item.levels_up == depth - 1 and item.name == cte.name
-        for item, depth in expressions_in(statement)
+        for item, depth in walk_with_depth(statement)
     )
     return references == 1 or (cte.materialized is False and references > 0)
 
@@ -166,9 +166,7 @@ def joined_sublinks(where: tree.Expr | None) -> list[tree.SubLink]:
         return []
     outside = _names_outside(found.query)
     if found.kind == "any" and not negated and not found.negated:
-        own = any(
-            isinstance(item, tree.Var) and not item.levels_up for part in found.test for item, _ in expressions_in(part)
-        )
+        own = any(isinstance(item, tree.Var) and not item.levels_up for part in found.test for item in walk(part))
         return [found] if own and not outside else []
     if found.kind == "exists":
         query = found.query
@@ -179,4 +177,4 @@ def joined_sublinks(where: tree.Expr | None) -> list[tree.SubLink]:
 
 
 def _names_outside(query: tree.Query) -> bool:
-    return any(isinstance(item, tree.Var) and item.levels_up >= depth for item, depth in expressions_in(query))
+    return any(isinstance(item, tree.Var) and item.levels_up >= depth for item, depth in walk_with_depth(query))

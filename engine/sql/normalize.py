@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
 from engine.sql import ast
 from engine.sql.parser.lexer import Scanner, Token
+from engine.sql.tree_walk import children, node_fields
 
 _MINUS: Final = "-"
 _CONSTANT: Final = "?"
@@ -37,8 +38,6 @@ _EVIDENT: Final = re.compile(
     r"|'[^']*+(?:''[^']*+)*+'(?!\s*')"
     r"|[A-Za-z_]\w*+(?![\w'&])"
 )
-# Types of fields (as annotations are kept: in text) that hold no nodes.
-_PLAIN: Final = frozenset(("int", "str", "bool", "int | None", "str | None", "bool | None", "tuple[str, ...]"))
 _NAMING_COLUMNS: Final = frozenset(("group_by", "order_by", "distinct"))
 
 
@@ -183,26 +182,8 @@ def _constants(tree: ast.Node) -> tuple[set[int], dict[int, int]]:
             lists[value.location] = len(value.text)
         elif isinstance(value, ast.SortBy):
             waiting.append((value.expression, names_columns))
+        elif isinstance(value, ast.SelectStmt):
+            waiting += [(getattr(value, name), name in _NAMING_COLUMNS) for name in node_fields[ast.SelectStmt]]
         elif isinstance(value, ast.Node):
-            for name, naming in _parts_of(type(value)):
-                part = getattr(value, name)
-                if part is not None and part != ():
-                    waiting.append((part, naming))
+            waiting += [(part, False) for part in children(value)]
     return found, lists
-
-
-def _parts_of(kind: type[object]) -> tuple[tuple[str, bool], ...]:
-    """The fields of a node that may hold nodes, and whether numbers in them name columns. Every statement that is
-    planned is walked through: what never holds nodes is left out once."""
-    known = _parts.get(kind)
-    if known is None:
-        query = issubclass(kind, ast.SelectStmt)
-        known = _parts[kind] = tuple(
-            (item.name, query and item.name in _NAMING_COLUMNS)
-            for item in fields(kind)  # type: ignore[arg-type]
-            if item.type not in _PLAIN
-        )
-    return known
-
-
-_parts: dict[type[object], tuple[tuple[str, bool], ...]] = {}

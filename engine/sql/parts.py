@@ -27,7 +27,7 @@ from catalog.errors import not_supported
 from catalog.schema import Column, VirtualTable
 from catalog.types.oids import RECORD
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in, transform
+from engine.sql.tree_walk import transform, walk_with_depth
 
 FIRST_RESULT_OID = 0xFFFF_0000
 """Virtual tables of results are numbered from here, within one statement."""
@@ -92,7 +92,7 @@ def _lift_locking(root: tree.Statement) -> tree.Statement:
         lifted.append(cte)
         return replace(item, query=scan_of(tree.RangeCte(cte.name, depth, cte.name, columns)))
 
-    if not any(isinstance(item, tree.Query) and item.row_marks and depth for item, depth in expressions_in(root)):
+    if not any(isinstance(item, tree.Query) and item.row_marks and depth for item, depth in walk_with_depth(root)):
         return root
     changed = transform(root, change)
     assert isinstance(changed, (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge))
@@ -102,7 +102,7 @@ def _lift_locking(root: tree.Statement) -> tree.Statement:
 def _reaches_out(query: tree.Query, named_too: bool) -> bool:
     """Whether a query refers to columns around it, or (`named_too`) to WITH queries around it."""
     kinds = (tree.Var, tree.Aggref, tree.RangeCte) if named_too else (tree.Var, tree.Aggref)
-    return any(isinstance(item, kinds) and item.levels_up >= depth for item, depth in expressions_in(query))
+    return any(isinstance(item, kinds) and item.levels_up >= depth for item, depth in walk_with_depth(query))
 
 
 def scan_of(entry: tree.RangeCte | tree.RangeTable) -> tree.Query:
@@ -205,7 +205,7 @@ def _references(node: object, level: int) -> set[str]:
     """The names of WITH queries that a node refers to `level` levels above its root's own (0), or its own (1)."""
     return {
         item.name
-        for item, depth in expressions_in(node)
+        for item, depth in walk_with_depth(node)
         if isinstance(item, tree.RangeCte) and item.levels_up == depth - level
     }
 

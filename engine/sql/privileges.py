@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from catalog.errors import SqlError
@@ -26,8 +26,7 @@ from catalog.schema import FIRST_USER_OID, PG_CATALOG_OID, Catalog, Role, Schema
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
 from engine.sql.need_order import ON, Need, Order, is_inlined, joined_sublinks, stays, stays_barrier, stays_in_union
-
-_SKIPPED = frozenset({"function", "operator", "functions", "operators", "type", "table", "location", "element_type"})
+from engine.sql.tree_walk import children, node_fields, walk, walk_with_depth
 
 _ALL, _STATISTICS = frozenset({"pg_read_all_data"}), frozenset({"pg_read_all_data", "pg_read_all_stats"})
 HIDDEN_STANDARD = frozenset(
@@ -149,9 +148,9 @@ class _Needs:
                 level.read[index] = set()
         self._ctes(node, level)
         joined = joined_sublinks(node.where)
-        for part in fields(node):
-            if part.name not in ("range_table", "ctes"):
-                self._collect(getattr(node, part.name), level, joined)
+        for name in node_fields[tree.Query]:
+            if name not in ("range_table", "ctes"):
+                self._collect(getattr(node, name), level, joined)
         marked = {mark.relation for mark in node.row_marks}
         for index, entry in enumerate(node.range_table):
             needs = self._of_entry(index, level) if index in level.read else []
@@ -238,21 +237,17 @@ class _Needs:
     def _collect(self, node: object, level: _Level, left_out: Several[object] = ()) -> None:
         """The columns of this level that expressions refer to, and what sub-queries in them need. `left_out`: those
         sub-queries that somebody else looks at."""
-        if isinstance(node, (tuple, list)):
-            for item in node:
-                self._collect(item, level, left_out)
-        elif isinstance(node, tree.Query):
+        if isinstance(node, tree.Query):
             if all(node is not getattr(other, "query", other) for other in left_out):
                 level.order.sublinks.append(self._nested(node, level))
         elif isinstance(node, tree.Var):
             if node.levels_up == 0:
                 self._refer(level, node.relation, node.column)
-        elif is_dataclass(node) and not isinstance(node, type) and type(node).__module__ == tree.__name__:
+        else:
             if isinstance(node, tree.FuncExpr) and node.function.oid in RESERVED and not level.role.superuser:
                 self.calls.append(partial(_refuse_call, node.function.name))
-            for one in fields(node):
-                if one.name not in _SKIPPED:
-                    self._collect(getattr(node, one.name), level, left_out)
+            for child in children(node):
+                self._collect(child, level, left_out)
 
     def _refer(self, level: _Level, relation: int, column: int) -> None:
         if relation in level.excluded:  # a new row that was in conflict
@@ -374,29 +369,25 @@ def _writes(node: tree.Statement) -> list[tuple[str, tuple[int, ...]]]:
     ]
 
 
-def _parts(node: tree.Statement) -> list[object]:
+def _parts(node: tree.Statement) -> tuple[object, ...]:
     """What a change computes for its user: not constraints, defaults and generated columns, which are the table's."""
     if isinstance(node, tree.Insert):
-        return [node.rows, node.source, node.on_conflict, node.returning]
+        return node.rows, node.source, node.on_conflict, node.returning
     if isinstance(node, tree.Update):
-        return [node.assignments, node.from_items, node.where, node.returning]
+        return node.assignments, node.from_items, node.where, node.returning
     if isinstance(node, tree.Delete):
-        return [node.from_items, node.where, node.returning]
+        return node.from_items, node.where, node.returning
     assert isinstance(node, tree.Merge)
-    return [node.source, node.condition, node.actions]
+    return node.source, node.condition, node.actions
 
 
 def _variables(node: object) -> Iterable[tree.Var]:
-    from engine.sql.analyze.walk import expressions_in
-
-    return (item for item, _ in expressions_in(node) if isinstance(item, tree.Var))
+    return (item for item in walk(node) if isinstance(item, tree.Var))
 
 
 def _outer_columns(node: object) -> Iterable[tuple[int, int, int]]:
     """(levels out, relation, column) of what a query refers to outside of itself."""
-    from engine.sql.analyze.walk import expressions_in
-
-    for item, depth in expressions_in(node):
+    for item, depth in walk_with_depth(node):
         if isinstance(item, tree.Var) and item.levels_up >= depth:
             yield item.levels_up - depth + 1, item.relation, item.column
 

@@ -18,14 +18,12 @@ Beside a DISTINCT ON that is sorted by other expressions, above it:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from catalog.types.oids import RECORD
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in, transform
 from engine.sql.levels import Below, over
+from engine.sql.tree_walk import transform, walk_with_depth
 
 
 def sets_apart(query: tree.Query) -> tree.Query:
@@ -76,7 +74,7 @@ def _sets_in_from(query: tree.Query) -> tree.Query:
     columns = tuple(tree.RangeColumn(call.function.name, call.type) for call in calls)
     entry = tree.RangeFunction(tuple(calls), calls[0].function.name, columns, (1,) * len(calls), lateral=True)
     changed = {
-        name: _changed(getattr(query, name), change)
+        name: transform(getattr(query, name), change)
         for name in ("targets", "group_by", "having", "windows", "distinct", "order_by")
     }
     return replace(
@@ -90,16 +88,9 @@ def _sets_in_from(query: tree.Query) -> tree.Query:
 
 def _calls(node: object) -> list[tree.FuncExpr]:
     """The calls of set-returning functions in expressions, those of sub-queries left out, each once."""
-    parts = node if isinstance(node, tuple) else (node,)
-    found = [item for part in parts for item, depth in expressions_in(part) if depth == 0]
+    found = [item for item, depth in walk_with_depth(node) if depth == 0]
     return list(dict.fromkeys(item for item in found if isinstance(item, tree.FuncExpr) and item.function.returns_set))
 
 
 def _gives_records(call: tree.FuncExpr) -> bool:
     return call.type.oid == RECORD or len(call.function.output_types) > 1
-
-
-def _changed(value: Any, change: Callable[[object, int], object]) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_changed(item, change) for item in value)
-    return value if value is None else transform(value, change)

@@ -638,7 +638,7 @@ class Query:
     has_set_functions: bool = False  # set-returning functions in the target list
     volatile: bool = False  # calls a volatile function anywhere
     facts: dict[object, object] = node_field(default_factory=dict, init=False, repr=False, compare=False)
-    """What planning has found out about the query and all within it (engine/execute/walk.py): asked at every level of
+    """What planning has found out about the query and all within it (engine/sql/tree_walk.py): asked at every level of
     queries within one another, each time by a walk, it would take time that grows with the square of their number."""
 
     @property
@@ -790,6 +790,10 @@ TABLE_OID = -6
 """The column number of tableoid."""
 
 Statement = Union[Query, Insert, Update, Delete, Merge]
+
+RECORDS = (RangeColumn, RowMark, ViewUse, SearchClause)
+"""Parts of nodes that are no nodes: nothing that a tree refers to is in them, and walks (tree_walk.py) leave
+them out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from engine.columnar.generate.state import Generation, Scope, expression, makes,
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import aggregate_signature, named_signature
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 _SCALED = frozenset({"sum", "avg", "min", "max", "count"})
 _ANY, _ANYELEMENT, _ANYCOMPATIBLE = 2276, 2283, 5077
@@ -134,7 +134,7 @@ def _guarded(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: str) 
 
 
 def _holds_query(node: tree.Expr) -> bool:
-    return any(isinstance(item, tree.Query) for item, _ in expressions_in(node))
+    return any(isinstance(item, tree.Query) for item in walk(node))
 
 
 def _order(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> str:

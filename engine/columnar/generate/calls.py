@@ -45,7 +45,7 @@ from engine.columnar.generate.udf import (
 )
 from engine.columnar.interface import STATEMENT_TIME, TRANSACTION_TIME
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 _TO_DECIMAL = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
 # How many digits after the point a result shows, from those of scaled arguments; and what only looks at the value.
@@ -318,7 +318,7 @@ def _to_domain(scope: Scope, node: tree.CoerceToDomain) -> Piece:
         branches.append(f"WHEN {name} IS NULL THEN {error}")
     scope.domain_values.append(Piece(name, piece.form))
     for check, condition in node.checks:
-        if any(isinstance(item, tree.Query) for item, _ in expressions_in(condition)):
+        if any(isinstance(item, tree.Query) for item in walk(condition)):
             not_supported("a domain with a function that reads tables on this query")
         error = sql_error_call("23514", f'value for domain {node.name} violates check constraint "{check}"')
         branches.append(f"WHEN NOT ({expression(scope, condition).sql}) THEN {error}")

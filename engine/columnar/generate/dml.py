@@ -27,7 +27,7 @@ from engine.columnar.generate.state import Generation, Scope, Source, expression
 from engine.columnar.generate.texts import record_text
 from engine.columnar.interface import ColumnarQuery, OutputColumn
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in, is_volatile
+from engine.sql.tree_walk import is_volatile, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,17 +249,17 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
         for item in (action.condition, *(assignment.expression for assignment in action.assignments)):
             if item is None:
                 continue
-            if any(isinstance(part, tree.SubLink) for part, _ in expressions_in(item)):
+            if any(isinstance(part, tree.SubLink) for part in walk(item)):
                 piece = expression(scope, item)
                 piece = Piece(f"CASE WHEN {guard} THEN {piece.sql} END", piece.form, piece.fields)
                 computed.append((item, layout.add("x", item.type, piece)))
                 continue
-            parts = [part for part, _ in expressions_in(item)]
+            parts = [part for part in walk(item)]
             if any(isinstance(part, tree.Var) and part.column == 0 for part in parts):
                 not_supported("a whole row in an action of MERGE")
             add_inputs(parts)
     if not computed:
-        parts = [part for part, _ in expressions_in(statement.condition)]
+        parts = [part for part in walk(statement.condition)]
         whole = [part for part in parts if isinstance(part, tree.Var) and not part.column]
         if not whole and not any(isinstance(part, tree.SubLink) for part in parts):
             add_inputs(parts)
@@ -278,7 +278,7 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
     alias = generation.alias()
     given = Source.of_pieces(alias, body.pieces).columns
     row = {number: convert(given[place], _form(table, number)) for place, number in enumerate(numbers, 1)}
-    pending = tuple(item for item in statement.defaults if _per_row(item.expression))
+    pending = tuple(item for item in statement.defaults if is_volatile(item.expression))
     for item in statement.defaults:
         if item not in pending:
             row[item.column] = convert(expression(scope, item.expression), _form(table, item.column))
@@ -310,16 +310,3 @@ def _given_rows(scope: Scope, statement: tree.Insert) -> tuple[queries.Body, tup
     names = ", ".join(f"c{n}" for n in range(1, len(pieces) + 1))
     body = queries.Body(f"SELECT * FROM ({sql}) AS {scope.generation.alias()}({names})", pieces)
     return body, tuple(item.number for item in columns)
-
-
-def _per_row(node: object) -> bool:
-    """Whether the engine must compute the expression for each row: it draws from a sequence, or is volatile."""
-    if isinstance(node, tree.NextValueExpr):
-        return True
-    if isinstance(node, tree.FuncExpr) and node.function.volatility == "v":
-        return True
-    if isinstance(node, tuple):
-        return any(_per_row(item) for item in node)
-    if dataclasses.is_dataclass(node) and not isinstance(node, type):
-        return any(_per_row(getattr(node, item.name)) for item in dataclasses.fields(node))
-    return False

@@ -41,7 +41,7 @@ from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import is_composite, row_signature
 from engine.columnar.interface import TRANSACTION_TIME
 from engine.sql import tree
-from engine.sql.analyze.walk import is_volatile
+from engine.sql.tree_walk import is_volatile
 from engine.storage.columns import ShapedArray
 
 # ---- columns --------------------------------------------------------------------------------------------------------

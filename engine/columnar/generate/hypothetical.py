@@ -13,7 +13,7 @@ from engine.columnar.generate.comparisons import comparable_pair
 from engine.columnar.generate.forms import Piece
 from engine.columnar.generate.state import Scope, expression
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 NAMES = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
 _Pair = tuple[str, str]  # the key of a row, and that of the hypothetical one
@@ -21,9 +21,7 @@ _Pair = tuple[str, str]  # the key of a row, and that of the hypothetical one
 
 def hypothetical(scope: Scope, node: tree.Aggref, condition: str) -> Piece:
     """SQL of the aggregate; `condition` is its FILTER. Called with grouping out of the way (`Scope.plain`)."""
-    fixed = not any(
-        isinstance(item, tree.Var) for direct in node.direct_arguments for item, _ in expressions_in(direct)
-    )
+    fixed = not any(isinstance(item, tree.Var) for direct in node.direct_arguments for item in walk(direct))
     if scope.up(node.levels_up).query.grouping_sets and not fixed:
         not_supported("a hypothetical row of grouping columns under grouping sets")
     pairs = [

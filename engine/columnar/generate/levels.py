@@ -14,8 +14,8 @@ from typing import Any
 
 from engine.columnar.generate.catalog_functions import catalog_functions, codec
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
 from engine.sql.levels import Below, makes_rows, over
+from engine.sql.tree_walk import walk_with_depth
 
 _ABOVE = ("targets", "distinct", "order_by")
 
@@ -35,15 +35,7 @@ def lookups_above(query: tree.Query) -> tree.Query:
 
 def _here(parts: Any) -> list[object]:
     """The expressions of this level."""
-    pending: list[Any] = list(parts)
-    found: list[object] = []
-    while pending:
-        part = pending.pop()
-        if isinstance(part, tuple):
-            pending.extend(part)
-        elif part is not None:
-            found.extend(item for item, depth in expressions_in(part) if depth == 0)
-    return found
+    return [item for item, depth in walk_with_depth(tuple(parts)) if depth == 0]
 
 
 def _looks_up(item: object) -> bool:

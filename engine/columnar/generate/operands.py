@@ -20,7 +20,7 @@ from typing import NamedTuple
 from catalog.errors import not_supported
 from engine.columnar.generate.forms import Piece, settle
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in, is_volatile
+from engine.sql.tree_walk import is_volatile, walk
 
 _NAME = re.compile("\x04(\\w+)\x05")  # marks that no literal has (forms.text_literal)
 _LITERAL = re.compile("'[^']*'")
@@ -52,7 +52,7 @@ def is_named(node: tree.Expr) -> bool:
 def _stays_outside(node: tree.Expr) -> bool:
     return any(
         isinstance(item, tree.SubLink) or (isinstance(item, tree.FuncExpr) and item.function.returns_set)
-        for item, _ in expressions_in(node)
+        for item in walk(node)
     )
 
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in, is_volatile
 from engine.sql.levels import Below, over
+from engine.sql.tree_walk import is_volatile, walk_with_depth
 
 
 def volatile_below(query: tree.Query) -> tree.Query:
@@ -78,7 +78,7 @@ def _calls(query: tree.Query, kind: type) -> Iterable[Any]:
     """The calls of that kind at this level."""
     for part in (*query.targets, query.having, *query.order_by, *query.windows, *(query.distinct or ())):
         if part is not None:
-            for item, depth in expressions_in(part):
+            for item, depth in walk_with_depth(part):
                 if depth == 0 and isinstance(item, kind) and getattr(item, "levels_up", 0) == 0:
                     yield item
 

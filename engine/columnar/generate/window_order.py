@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cmp_to_key
 
 from engine.sql import tree
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk_with_depth
 
 _Key = tuple[int, bool, bool]  # (number of the expression, descending, nulls first)
 
@@ -41,7 +41,7 @@ def _last_sort(query: tree.Query) -> tuple[tree.SortClause, ...]:
     used = {
         item.window
         for target in query.targets
-        for item, depth in expressions_in(target.expression)
+        for item, depth in walk_with_depth(target.expression)
         if isinstance(item, tree.WindowFunc) and depth == 0
     }
     numbers: dict[tree.Expr, int] = {}

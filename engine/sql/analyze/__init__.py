@@ -34,7 +34,7 @@ from engine.sql.analyze.select import select_query
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.analyze.typenames import resolve_type, type_from_text
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 __all__ = [
     "Environment", "Shared", "analyze", "analyze_expression", "resolve_type", "runnable_expression",
@@ -87,7 +87,7 @@ def _parameter_types(shared: Shared, analysed: object) -> tuple[int, ...]:
             fail("42P18", f"could not determine data type of parameter ${number}")
         types.append(oid)
     if shared.unresolved > 0:
-        for item, _ in expressions_in(analysed):
+        for item in walk(analysed):
             if isinstance(item, tree.Param) and item.type.oid == UNKNOWN:
                 fail("42P08", f"could not determine data type of parameter ${item.number}", item.location)
     return tuple(types)

@@ -10,13 +10,13 @@ from catalog.schema import Table
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
-from engine.sql.analyze.dispatch import expression, walk
+from engine.sql.analyze.dispatch import expression, operand
 from engine.sql.analyze.errors import fail, location_of, refuse
 from engine.sql.analyze.resolve import operator_for
 from engine.sql.analyze.sortable import has_order, must_have_equality, must_have_order
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import type_name
-from engine.sql.analyze.walk import children, expressions_in
+from engine.sql.tree_walk import children, shift_levels, walk, walk_with_depth
 
 _AGGREGATES_ALLOWED = frozenset({"", "select", "HAVING", "ORDER BY", "DISTINCT ON", "window definitions"})
 _WINDOWS_ALLOWED = frozenset({"", "select", "ORDER BY", "DISTINCT ON"})
@@ -97,7 +97,7 @@ def unify_hypothetical(
 
 def _sort_argument(state: State, node: ast.Node, arguments: tuple[tree.Expr, ...]) -> tree.Expr:
     """A sort key of an aggregate; one that is an argument but for its implicit cast is that argument."""
-    value = coerce.settle_unknown(state, walk(state, node))
+    value = coerce.settle_unknown(state, operand(state, node))
     return next((item for item in arguments if coerce.strip_implicit(item) == value), value)
 
 
@@ -152,7 +152,7 @@ def _same_plain(key: tree.Expr, value: tree.Expr) -> bool:
 def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
     """check_agg_arguments: the query level that the aggregate belongs to, from the variables that it sees."""
     lowest_variable = lowest_aggregate = inner_location = -1
-    pending: list[tuple[object, int]] = [(part, 0) for part in _flatten(parts)]
+    pending: list[tuple[object, int]] = [(part, 0) for part in children(parts)]
     while pending:
         item, depth = pending.pop()
         if isinstance(item, tree.Var):
@@ -187,17 +187,11 @@ def _aggregate_level(parts: object, node: ast.FuncCall) -> int:
     return level
 
 
-def _flatten(value: object) -> list[object]:
-    if isinstance(value, tuple):
-        return [item for part in value for item in _flatten(part)]
-    return [] if value is None else [value]
-
-
 def first_aggregate(exprs: Sequence[tree.Expr | None]) -> int:
     """Where the first aggregate of this query level is written, -1 if there is none."""
     found = [
         item.location
-        for item, depth in expressions_in_all(exprs)
+        for item, depth in walk_with_depth(tuple(exprs))
         if isinstance(item, tree.Aggref) and item.levels_up == depth
     ]
     return min(found, default=-1)
@@ -224,7 +218,7 @@ def window_call(
     condition = None
     if node.filter is not None:
         condition = coerce.to_boolean(state, expression(state, node.filter, "FILTER"), "FILTER")
-    for item, depth in expressions_in_all((*arguments, condition)):
+    for item, depth in walk_with_depth((*arguments, condition)):
         if isinstance(item, tree.WindowFunc) and depth == 0:
             fail("42P20", "window function calls cannot be nested", item.location)
         if isinstance(item, tree.FuncExpr) and item.function.returns_set and depth == 0:
@@ -237,11 +231,6 @@ def window_call(
     state.window_calls = True
     index = _window_index(state, over)
     return tree.WindowFunc(function, arguments, result, index, node.star, condition, node.location)
-
-
-def expressions_in_all(parts: Sequence[tree.Expr | None]) -> list[tuple[object, int]]:
-    """Every node of several expressions, with the number of queries entered to reach it."""
-    return [found for part in parts if part is not None for found in expressions_in(part)]
 
 
 def _window_index(state: State, over: ast.WindowDef) -> int:
@@ -368,7 +357,7 @@ def _frame_offset(state: State, mode: str, offset: ast.Node, order: tuple[tree.S
                 hint="Cast the offset value to an appropriate type.",
             )
         value = cast
-    for item, depth in expressions_in(value):
+    for item, depth in walk_with_depth(value):
         if isinstance(item, tree.Var) and item.levels_up == depth:
             fail("42P10", f"argument of {construct} must not contain variables", item.location)
     return value
@@ -390,7 +379,7 @@ def check_grouping_level(arguments: tuple[tree.Expr, ...], node: ast.GroupingFun
     """GROUPING() of an outer query's columns belongs to that query, which the analysed tree cannot say."""
     levels = [
         item.levels_up - depth
-        for item, depth in expressions_in_all(arguments)
+        for item, depth in walk_with_depth(arguments)
         if isinstance(item, tree.Var) and item.levels_up >= depth
     ]
     if levels and min(levels) > 0:
@@ -461,8 +450,6 @@ class _GroupingCheck:
 
     def _lifted_match(self, node: object, depth: int) -> bool:
         """Whether an expression in a subquery is an outer grouping expression."""
-        from engine.sql.analyze.walk import shift_levels
-
         if isinstance(node, tree.Var) or not hasattr(node, "type"):
             return False
         return any(
@@ -478,11 +465,7 @@ class _GroupingCheck:
         entry = self.state.entries[node.relation]
         if isinstance(entry, tree.RangeJoin) and node.column:
             merged = entry.expressions[node.column - 1]
-            if all(
-                (item.relation, item.column) in self.grouped
-                for item, _ in expressions_in(merged)
-                if isinstance(item, tree.Var)
-            ):
+            if all((item.relation, item.column) in self.grouped for item in walk(merged) if isinstance(item, tree.Var)):
                 return
         shown = f"{entry.alias}.{node.name}" if node.column else f"{entry.alias}.*"
         if isinstance(entry, tree.RangeJoin) and node.column:

@@ -28,7 +28,7 @@ from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import State
 from engine.sql.analyze.subscripts import hstore_key, jsonb_path, part_number, subscript
 from engine.sql.analyze.typeinfo import JSONB, element_type, facts, type_name
-from engine.sql.analyze.walk import is_volatile
+from engine.sql.tree_walk import is_volatile
 
 _REWRITE = "You will need to rewrite or cast the expression."
 _Store = Callable[[tree.Expr], tree.Expr]

@@ -14,7 +14,7 @@ from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, json_records, json_rows, scope, typeinfo
 from engine.sql.analyze.declared import result_domain
-from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.resolve import Candidate, Found, argument, find_function, signature
@@ -59,14 +59,14 @@ def _is_void_parameter(argument: tree.Expr) -> bool:
 def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     """A call by name: the function that PostgreSQL would choose, its arguments cast to the declared types."""
     name = node.names[-1]
-    arguments = [walk(state, item) for item in node.arguments]
+    arguments = [operand(state, item) for item in node.arguments]
     if not node.argument_names:
         arguments = [item for item in arguments if not _is_void_parameter(item)]
     if len(node.names) > 1 and node.names[-2] == "information_schema":
         arguments = _columns_of_rows(state, name, arguments)
     direct = len(arguments)
     if node.within_group:
-        arguments.extend(walk(state, item.expression) for item in node.order_by)
+        arguments.extend(operand(state, item.expression) for item in node.order_by)
     names = node.argument_names if any(item is not None for item in node.argument_names) else ()
     found = _find(state, node, name, arguments, names)
     if found.status == "coercion":
@@ -297,7 +297,7 @@ def _typed_defaults(environment: Environment, function: Function) -> tuple[tree.
     declared = function.argument_types[len(function.argument_types) - len(function.defaults) :]
     found = []
     for text, oid in zip(function.defaults, declared, strict=True):
-        value = coerce.coerce(state, walk(state, parse_expression(text)), TypeRef(oid), "a")
+        value = coerce.coerce(state, operand(state, parse_expression(text)), TypeRef(oid), "a")
         assert value is not None
         found.append(value)
     return tuple(found)

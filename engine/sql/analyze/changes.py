@@ -22,8 +22,8 @@ from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import expand_star, range_columns, settle, target_list
 from engine.sql.analyze.typeinfo import TEXT_REF, UNKNOWN, type_name
 from engine.sql.analyze.updatable import view_target
-from engine.sql.analyze.walk import expressions_in, shift_levels
 from engine.sql.analyze.with_clause import with_clause
+from engine.sql.tree_walk import shift_levels, walk
 
 _REWRITE = "You will need to rewrite or cast the expression."
 
@@ -361,7 +361,7 @@ def _full_rows(
 def _has_sublink(value: tree.Expr) -> bool:
     if isinstance(value, (tree.Const, tree.Param)):
         return False
-    return any(isinstance(item, tree.SubLink) for item, _ in expressions_in(value))
+    return any(isinstance(item, tree.SubLink) for item in walk(value))
 
 
 def _values_source(state: State, columns: list[Column], rows: list[list[tree.Expr]]) -> tree.Query:

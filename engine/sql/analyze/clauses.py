@@ -15,7 +15,7 @@ from engine.sql.analyze.errors import fail, location_of, refuse
 from engine.sql.analyze.sortable import must_have_equality
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import UNKNOWN
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk_with_depth
 
 
 def find_sort_expression(state: State, node: ast.Node, targets: list[tree.Target], kind: str) -> tree.Expr:
@@ -53,7 +53,7 @@ def _settled(state: State, targets: list[tree.Target], position: int, clause: st
         target = tree.Target(coerce.settle_unknown(state, target.expression), target.name)
         targets[position] = target
     if clause == "GROUP BY":
-        for item, depth in expressions_in(target.expression):
+        for item, depth in walk_with_depth(target.expression):
             if isinstance(item, tree.Aggref) and item.levels_up == depth:
                 fail("42803", "aggregate functions are not allowed in GROUP BY", item.location)
             if isinstance(item, tree.WindowFunc) and depth == 0:
@@ -126,7 +126,7 @@ def limit(state: State, node: ast.Node | None, construct: str, with_ties: bool =
     if node is None:
         return None
     value = coerce.to_specific(state, expression(state, node, construct), typeinfo.INT8, construct)
-    for item, depth in expressions_in(value):
+    for item, depth in walk_with_depth(value):
         if isinstance(item, tree.Var) and item.levels_up == depth:
             fail("42P10", f"argument of {construct} must not contain variables", item.location)
     if with_ties and isinstance(value, tree.Const) and value.value is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from catalog import collations
 from catalog.types import element_of
 from catalog.types.collated import FIRST_OID, Rules, plain
 from engine.sql import tree
+from engine.sql.tree_walk import shift_levels, substitute
 
 
 def loose(rules: Rules | None) -> bool:
@@ -44,15 +45,13 @@ def grouped_loosely(node: tree.Query, equal: Sequence[tuple[tree.Expr, Rules | N
     keys = {item: as_collated(item, rules) for item, rules in equal}
     shown = {item: tree.RelabelType(key, item.type) for item, key in keys.items()}
 
-    def change(item: Any) -> Any:
+    def change(item: Any, depth: int) -> Any:
         if isinstance(item, tree.Aggref | tree.Query):
             return item
-        if item in shown:
-            return shown[item]
-        return None
+        return shown.get(item)
 
     def put(part: Any) -> Any:
-        return replaced(part, change)
+        return substitute(part, change)
 
     return replace(
         node,
@@ -63,19 +62,6 @@ def grouped_loosely(node: tree.Query, equal: Sequence[tuple[tree.Expr, Rules | N
         windows=tuple(put(item) for item in node.windows),
         distinct=None if node.distinct is None else tuple(put(item) for item in node.distinct),
     )
-
-
-def replaced(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy with what `change` gives put in place of the nodes for which it gives something; it is not looked into."""
-    if isinstance(node, tuple):
-        return tuple(replaced(item, change) for item in node)
-    if type(node).__module__ != tree.__name__:
-        return node
-    found = change(node) if not isinstance(node, tree.SortClause | tree.WindowClause) else None
-    if found is not None:
-        return found
-    names = operand_fields(type(node))
-    return replace(node, **{name: replaced(getattr(node, name), change) for name in names}) if names else node
 
 
 def with_collated_output(query: tree.Query, found: dict[int, Rules]) -> tree.Query:
@@ -89,7 +75,6 @@ def with_collated_output(query: tree.Query, found: dict[int, Rules]) -> tree.Que
             targets.append(replace(target, expression=as_collated(target.expression, rules)))
         return replace(query, targets=tuple(targets))
     from engine.sql.analyze.targets import range_columns
-    from engine.sql.analyze.walk import shift_levels
 
     inner = shift_levels(query, 1)
     columns = range_columns(inner.targets)
@@ -98,18 +83,3 @@ def with_collated_output(query: tree.Query, found: dict[int, Rules]) -> tree.Que
         for n, column in enumerate(columns, 1)
     )
     return tree.Query(outer, (tree.RangeSubquery(inner, "*SELECT*", columns),), (tree.FromRef(0),))
-
-
-_fields_of: dict[type, tuple[str, ...]] = {}
-_NOT_OPERANDS = frozenset(
-    {"function", "operator", "functions", "operators", "type", "location", "element_type", "names", "name"}
-)
-
-
-def operand_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a kind of node that hold other nodes."""
-    found = _fields_of.get(kind)
-    if found is None:
-        found = tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_OPERANDS)  # type: ignore[attr-defined]
-        _fields_of[kind] = found
-    return found

@@ -57,13 +57,12 @@ from engine.sql.analyze.collated_trees import (
     as_collated,
     grouped_loosely,
     loose,
-    operand_fields,
     texts,
     with_collated_output,
 )
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.typeinfo import UNKNOWN
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import node_fields, walk
 
 NONE, IMPLICIT, CONFLICT, EXPLICIT = range(4)
 _HINT = "Use the COLLATE clause to set the collation explicitly."
@@ -149,7 +148,7 @@ def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
 
 def collate_expression(expression: tree.Expr, catalog: Catalog, table: Table | None) -> tree.Expr:
     """The same for an expression outside of any query, over the columns of `table`."""
-    named = any(isinstance(item, tree.CollateExpr | tree.CoerceToDomain) for item, _ in expressions_in(expression))
+    named = any(isinstance(item, tree.CollateExpr | tree.CoerceToDomain) for item in walk(expression))
     named = named or catalog.knows_ascii_only
     if not named and (table is None or not any(column.collation for column in table.columns)):
         return expression
@@ -196,8 +195,8 @@ class Collator:
             changes: dict[str, Any] = {"ctes": self._ctes(level, node.ctes)}
             changes["range_table"] = self._range_table(level, node.range_table)
             outputs: list[int] = []
-            for name in type(node).__dataclass_fields__:
-                if name in ("ctes", "range_table", "table", "root", "members", "named"):
+            for name in node_fields[type(node)]:
+                if name in ("ctes", "range_table"):
                     continue
                 value = getattr(node, name)
                 if name == "returning":
@@ -472,7 +471,7 @@ class Collator:
         """The operands of a node that have changed, by field, and what all of them derive."""
         changes: dict[str, Any] = {}
         states: list[Derived] = []
-        for name in operand_fields(type(node)):
+        for name in node_fields[type(node)]:
             value = getattr(node, name)
             if name in skipped or value is None:
                 continue

@@ -13,12 +13,12 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.declared import array_over, element_within
-from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import BOOL, BOOL_REF, RECORD, TEXT_REF, UNKNOWN, UNKNOWN_REF, array_type, element_type
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk_with_depth
 
 _INTEGERS = frozenset((typeinfo.INT2, typeinfo.INT4, typeinfo.INT8))
 _ITEM = re.compile(r"-?[0-9]+")
@@ -34,7 +34,7 @@ def _is_null(node: ast.Node | None) -> bool:
 def operator_any_all(state: State, node: ast.Expression) -> tree.Expr:
     """left op ANY (array), left op ALL (array)."""
     assert node.left is not None and node.right is not None
-    left, right = walk(state, node.left), walk(state, node.right)
+    left, right = operand(state, node.left), operand(state, node.right)
     return scalar_array_op(state, node.operator, node.kind == "op_any", left, right, node.location)
 
 
@@ -79,7 +79,7 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
     if isinstance(node.right, ast.IntegerList):
         if left.type.oid in _INTEGERS:
             return scalar_array_op(state, names, use_or, left, _integers(node.right, left.type.oid), node.location)
-        items = [walk(state, item) for item in _literals(node.right)]
+        items = [operand(state, item) for item in _literals(node.right)]
     else:
         items = [_with_row(state, item) for item in node.right.items]
     result: list[tree.Expr] = []
@@ -127,14 +127,14 @@ def row_elements(state: State, row: ast.RowExpr) -> tuple[tree.Expr, ...]:
 
             found.extend(expr for _, expr in expand_star(state, item))
         else:
-            found.append(walk(state, item))
+            found.append(operand(state, item))
     return tuple(found)
 
 
 def _with_row(state: State, node: ast.Node) -> tree.Expr:
     """The value of a node; of a row the elements as they are, unknown literals for the comparison to settle."""
     if not isinstance(node, ast.RowExpr):
-        return walk(state, node)
+        return operand(state, node)
     elements = row_elements(state, node)
     names = tuple(f"f{position}" for position in range(1, len(elements) + 1))
     return tree.RowExpr(elements, names, typeinfo.RECORD_REF, node.location)
@@ -144,7 +144,7 @@ def _has_variables(expr: tree.Expr) -> bool:
     """Whether the expression refers to a column of this query level (contain_vars_of_level)."""
     if isinstance(expr, (tree.Const, tree.Param)):
         return False
-    return any(isinstance(item, tree.Var) and item.levels_up == depth for item, depth in expressions_in(expr))
+    return any(isinstance(item, tree.Var) and item.levels_up == depth for item, depth in walk_with_depth(expr))
 
 
 # ---- BETWEEN, DISTINCT ----------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ def between(state: State, node: ast.Expression) -> tree.Expr:
 
     if node.kind.endswith("_sym"):
         both = (pair(low, high), pair(high, low))
-        return walk(state, ast.BoolExpr("and" if negated else "or", both, location=node.location))
-    return walk(state, pair(low, high))
+        return operand(state, ast.BoolExpr("and" if negated else "or", both, location=node.location))
+    return operand(state, pair(low, high))
 
 
 def distinct(state: State, node: ast.Expression) -> tree.Expr:
@@ -176,7 +176,7 @@ def distinct(state: State, node: ast.Expression) -> tree.Expr:
     negated = node.kind == "not_distinct"
     if _is_null(node.right) or _is_null(node.left):
         tested = node.left if _is_null(node.right) else node.right
-        return tree.NullTest(walk(state, tested), negated, BOOL_REF, node.location)
+        return tree.NullTest(operand(state, tested), negated, BOOL_REF, node.location)
     names = node.operator or ("=",)
     left, right = _with_row(state, node.left), _with_row(state, node.right)
     if isinstance(left, tree.RowExpr) and isinstance(right, tree.RowExpr) and isinstance(node.left, ast.RowExpr):
@@ -307,7 +307,7 @@ def _quantified(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr
     if isinstance(node.test, ast.RowExpr):
         left = row_elements(state, node.test)
     else:
-        left = (walk(state, node.test),)
+        left = (operand(state, node.test),)
     columns = query.output
     if len(left) < len(columns):
         fail("42601", "subquery has too many columns", node.location)
@@ -358,22 +358,22 @@ def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
     subject: tree.Expr | None = None
     stand_in: tree.Expr | None = None
     if node.argument is not None:
-        subject = walk(state, node.argument)
+        subject = operand(state, node.argument)
         if subject.type.oid == UNKNOWN:
             subject = coerce.coerce_type(state, subject, TEXT_REF, "i")
         stand_in = tree.CaseTestExpr(subject.type, coerce.expr_location(subject))
     conditions, results = [], []
     for when in node.whens:
-        condition = walk(state, when.condition)
+        condition = operand(state, when.condition)
         if stand_in is not None:
             condition = make_operator(state, ("=",), stand_in, condition, when.location)
         conditions.append(coerce.to_boolean(state, condition, "CASE/WHEN"))
-        results.append(walk(state, when.result))
+        results.append(operand(state, when.result))
     default: tree.Expr
     if node.default is None:
         default = tree.Const(None, UNKNOWN_REF)
     else:
-        default = walk(state, node.default)
+        default = operand(state, node.default)
     no_sets_since(state, set_calls, "CASE")
     oid = coerce.select_common_type([default, *results], "CASE")[0]
     default = coerce.to_common(state, default, oid, "CASE/ELSE")

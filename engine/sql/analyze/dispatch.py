@@ -1,7 +1,7 @@
 """The way into expression analysis: from a raw node to the function that analyses its kind.
 
 `expression(state, node, kind)` is what clauses call; `kind` says where the expression stands ('WHERE', 'select', ...),
-which decides whether aggregates, window functions and sets may be called there. `walk` is for nodes within nodes.
+which decides whether aggregates, window functions and sets may be called there. `operand` is for nodes within nodes.
 Each module registers the kinds of node that it analyses with `handles`.
 """
 
@@ -33,12 +33,12 @@ def expression(state: State, node: ast.Node, kind: str) -> tree.Expr:
     saved = state.kind
     state.kind = kind
     try:
-        return walk(state, node)
+        return operand(state, node)
     finally:
         state.kind = saved
 
 
-def walk(state: State, node: ast.Node) -> tree.Expr:
+def operand(state: State, node: ast.Node) -> tree.Expr:
     """The typed expression of a node, in the kind of place that `state` is in."""
     handler = _HANDLERS.get(type(node))
     if handler is None:

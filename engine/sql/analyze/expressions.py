@@ -21,7 +21,7 @@ from engine.sql.analyze.comparisons import (
     row_sublink,
 )
 from engine.sql.analyze.declared import array_over, element_within
-from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.domains import checked
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.literals import read_literal
@@ -195,7 +195,7 @@ def _cast(state: State, node: ast.TypeCast) -> tree.Expr:
     if isinstance(argument, ast.ArrayExpr) and element_type(target.oid):
         value = _array(state, argument, TypeRef(element_type(target.oid), target.typmod))
     else:
-        value = walk(state, argument)
+        value = operand(state, argument)
     location = node.location if node.location >= 0 else node.type.location
     result = coerce.coerce(state, value, target, "e", explicit=True, location=location)
     if result is None:
@@ -208,7 +208,7 @@ def _cast(state: State, node: ast.TypeCast) -> tree.Expr:
 
 @handles(ast.CollateClause)
 def _collate(state: State, node: ast.CollateClause) -> tree.Expr:
-    value = walk(state, node.argument)
+    value = operand(state, node.argument)
     if value.type.oid == UNKNOWN:
         value = coerce.coerce_type(state, value, TEXT_REF, "i")
     base = element_type(value.type.oid) or value.type.oid
@@ -234,7 +234,13 @@ def _operation(state: State, node: ast.Expression) -> tree.Expr:
         return _plain(state, node)
     if kind in _LIKE:
         assert node.left is not None and node.right is not None
-        return make_operator(state, (_LIKE[kind],), walk(state, node.left), walk(state, node.right), node.location)
+        return make_operator(
+            state,
+            (_LIKE[kind],),
+            operand(state, node.left),
+            operand(state, node.right),
+            node.location,
+        )
     if kind in ("op_any", "op_all"):
         return operator_any_all(state, node)
     if kind in ("in", "not_in"):
@@ -255,13 +261,19 @@ def _plain(state: State, node: ast.Expression) -> tree.Expr:
         if isinstance(right, ast.RowExpr):
             values = row_elements(state, left), row_elements(state, right)
             return row_comparison(state, node.operator, *values, node.location)
-    left_value = walk(state, left) if left is not None else None
-    return make_operator(state, node.operator, left_value, walk(state, right), node.location)
+    left_value = operand(state, left) if left is not None else None
+    return make_operator(state, node.operator, left_value, operand(state, right), node.location)
 
 
 def _nullif(state: State, node: ast.Expression) -> tree.Expr:
     assert node.left is not None and node.right is not None
-    call = make_operator(state, node.operator or ("=",), walk(state, node.left), walk(state, node.right), node.location)
+    call = make_operator(
+        state,
+        node.operator or ("=",),
+        operand(state, node.left),
+        operand(state, node.right),
+        node.location,
+    )
     if call.type.oid != BOOL:
         fail("42804", "NULLIF requires = operator to yield boolean", node)
     assert call.operator is not None
@@ -276,19 +288,19 @@ def _nullif(state: State, node: ast.Expression) -> tree.Expr:
 @handles(ast.BoolExpr)
 def _boolean(state: State, node: ast.BoolExpr) -> tree.Expr:
     construct = node.operator.upper()
-    arguments = tuple(coerce.to_boolean(state, walk(state, item), construct) for item in node.arguments)
+    arguments = tuple(coerce.to_boolean(state, operand(state, item), construct) for item in node.arguments)
     return tree.BoolExpr(node.operator, arguments, BOOL_REF, node.location)
 
 
 @handles(ast.NullTest)
 def _null_test(state: State, node: ast.NullTest) -> tree.Expr:
-    return tree.NullTest(walk(state, node.argument), node.is_null, BOOL_REF, node.location)
+    return tree.NullTest(operand(state, node.argument), node.is_null, BOOL_REF, node.location)
 
 
 @handles(ast.BooleanTest)
 def _boolean_test(state: State, node: ast.BooleanTest) -> tree.Expr:
     construct = node.test.upper().replace("_", " ")
-    value = coerce.to_boolean(state, walk(state, node.argument), construct)
+    value = coerce.to_boolean(state, operand(state, node.argument), construct)
     return tree.BooleanTest(value, node.test, BOOL_REF, node.location)
 
 
@@ -311,7 +323,7 @@ def _min_max(state: State, node: ast.MinMaxExpr) -> tree.Expr:
 
 
 def _unified(state: State, nodes: tuple[ast.Node, ...], construct: str) -> tuple[tuple[tree.Expr, ...], TypeRef]:
-    values = [walk(state, item) for item in nodes]
+    values = [operand(state, item) for item in nodes]
     oid = coerce.select_common_type(values, construct)[0]
     arguments = tuple(coerce.to_common(state, value, oid, construct) for value in values)
     return arguments, coerce.common_type(arguments, oid)
@@ -326,7 +338,7 @@ def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) ->
             values.append(_array(state, item, element))
             nested = True
         else:
-            value = walk(state, item)
+            value = operand(state, item)
             nested = nested or (bool(element_type(value.type.oid)) and value.type.oid not in _VECTORS)
             values.append(value)
     if element is not None:
@@ -387,7 +399,7 @@ def _grouping(state: State, node: ast.GroupingFunc) -> tree.Expr:
     from engine.sql.analyze.aggregates import check_grouping_call, check_grouping_level
 
     check_grouping_call(state, node)
-    arguments = tuple(walk(state, item) for item in node.arguments)
+    arguments = tuple(operand(state, item) for item in node.arguments)
     check_grouping_level(arguments, node)
     return tree.GroupingFunc(arguments, INT4_REF, node.location)
 

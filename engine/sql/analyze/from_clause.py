@@ -28,7 +28,7 @@ from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import column_name, range_columns
 from engine.sql.analyze.typeinfo import BOOL_REF, INT8_REF, RECORD
 from engine.sql.analyze.views import view_query
-from engine.sql.analyze.walk import expressions_in, shift_levels
+from engine.sql.tree_walk import shift_levels, walk_with_depth
 
 
 @dataclass(slots=True)
@@ -338,7 +338,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     values: list[tree.Expr] = []
     for call in calls:
         value = coerce.settle_unknown(state, expression(state, call, "functions in FROM"))
-        for item, depth in expressions_in(value):
+        for item, depth in walk_with_depth(value):
             if item is not value and depth == 0 and isinstance(item, tree.FuncExpr) and item.function.returns_set:
                 fail("0A000", "set-returning functions must appear at top level of FROM", item.location)
         values.append(value)
@@ -346,7 +346,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     lateral = any(
         isinstance(item, tree.Var) and item.levels_up == depth
         for value in values
-        for item, depth in expressions_in(value)
+        for item, depth in walk_with_depth(value)
     )
     name = column_name(calls[0])
     columns: list[tree.RangeColumn] = []

@@ -12,7 +12,7 @@ from catalog.schema import FIRST_USER_OID
 from catalog.system import numbering
 from catalog.types import oids
 from engine.sql import tree
-from engine.sql.analyze.walk import children
+from engine.sql.tree_walk import children
 
 Reference = tuple[int, int, int]  # catalog (its OID), object, column or 0
 _Levels = tuple[tuple[tree.RangeEntry, ...], ...]

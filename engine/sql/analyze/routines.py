@@ -39,7 +39,7 @@ from engine.sql.analyze.collations import concerned
 from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
-from engine.sql.analyze.walk import expressions_in, shift_levels, transform
+from engine.sql.tree_walk import is_volatile, shift_levels, transform, walk, walk_with_depth
 
 _DEEPEST = 32  # calls within calls
 _ASKED = frozenset(
@@ -265,7 +265,7 @@ def expanded(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed
     if statement is analyzed.statement:
         return analyzed
     relations = tuple(dict.fromkeys((*analyzed.relations, *expansion.relations)))
-    named = analyzed.collated or any(isinstance(item, tree.CollateExpr) for item, _ in expressions_in(statement))
+    named = analyzed.collated or any(isinstance(item, tree.CollateExpr) for item in walk(statement))
     collated = concerned(environment.catalog, relations, named)
     return replace(analyzed, statement=statement, relations=relations, collated=collated)
 
@@ -478,7 +478,7 @@ class Expansion:
         sets = any(
             isinstance(item, tree.FuncExpr) and item.function.returns_set
             for other in others
-            for item, depth in expressions_in(other)
+            for item, depth in walk_with_depth(other)
             if depth == 0
         )
         if len(calls) != 1 or sets or not plain or query.set_operation is not None:
@@ -606,7 +606,7 @@ def _computed_once(query: tree.Query, arguments: Sequence[tree.Expr]) -> tree.Qu
 
 def _uses(node: object) -> dict[int, int]:
     found: dict[int, int] = {}
-    for item, _ in expressions_in(node):
+    for item in walk(node):
         if isinstance(item, tree.Param):
             found[item.number] = found.get(item.number, 0) + 1
     return found
@@ -617,18 +617,11 @@ def _may_be_repeated(body: object, arguments: Sequence[tree.Expr]) -> bool:
     for number, argument in enumerate(arguments, 1):
         if isinstance(argument, tree.Const | tree.Param | tree.Var):
             continue
-        if _is_volatile(argument):
+        if is_volatile(argument):
             uses = _uses(body) if uses is None else uses
             if uses.get(number, 0) != 1 or isinstance(body, tree.Query):
                 return False
     return True
-
-
-def _is_volatile(argument: tree.Expr) -> bool:
-    return any(
-        isinstance(item, tree.NextValueExpr) or (isinstance(item, tree.FuncExpr) and item.function.volatility == "v")
-        for item, _ in expressions_in(argument)
-    )
 
 
 def _plain_expression(query: tree.Query) -> tree.Expr | None:
@@ -641,7 +634,7 @@ def _plain_expression(query: tree.Query) -> tree.Expr | None:
             return _through_body(query)
         return None
     expression = query.targets[0].expression
-    sets = any(isinstance(item, tree.FuncExpr) and item.function.returns_set for item, _ in expressions_in(expression))
+    sets = any(isinstance(item, tree.FuncExpr) and item.function.returns_set for item in walk(expression))
     return None if sets else expression
 
 
@@ -659,7 +652,7 @@ def _through_body(query: tree.Query) -> tree.Expr | None:
             return shift_levels(inner, depth) if depth else inner
         return item
 
-    return cast(tree.Expr, transform(query.targets[0].expression, change))
+    return transform(query.targets[0].expression, change)
 
 
 def _first_row(query: tree.Query) -> tree.Query:
@@ -729,4 +722,4 @@ def _is_known(expression: tree.Expr) -> bool:
 
 
 def _has_variable(expression: tree.Expr) -> bool:
-    return any(isinstance(item, tree.Var) and item.levels_up == depth for item, depth in expressions_in(expression))
+    return any(isinstance(item, tree.Var) and item.levels_up == depth for item, depth in walk_with_depth(expression))

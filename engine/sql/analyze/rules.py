@@ -23,7 +23,7 @@ from engine.sql.analyze.routines import expanded_expression, inlined
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import type_name
-from engine.sql.analyze.walk import expressions_in
+from engine.sql.tree_walk import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TableRules:
 
 
 def _column(rule: tree.Expr) -> set[int]:
-    return {item.column for item, _ in expressions_in(rule) if isinstance(item, tree.Var)}
+    return {item.column for item in walk(rule) if isinstance(item, tree.Var)}
 
 
 class _Cache:

@@ -15,6 +15,7 @@ from engine.sql.analyze.declared import row_of
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import NamespaceItem, State, positions
 from engine.sql.analyze.typeinfo import BOOL, OID, RECORD_REF
+from engine.sql.tree_walk import shift_levels
 
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 
@@ -88,8 +89,6 @@ def lifted(expr: tree.Expr, levels: int, location: int) -> tree.Expr:
         return tree.Var(expr.relation, expr.column, expr.type, expr.levels_up + levels, expr.name, location)
     if levels == 0:
         return expr
-    from engine.sql.analyze.walk import shift_levels
-
     return shift_levels(expr, levels)
 
 

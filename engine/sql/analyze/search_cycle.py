@@ -24,7 +24,7 @@ from engine.sql.analyze.errors import fail
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import range_columns
-from engine.sql.analyze.walk import shift_levels
+from engine.sql.tree_walk import shift_levels
 
 _ROW, _ROWS, _DEPTH = TypeRef(2249), TypeRef(2287), TypeRef(20)
 _BOOL = TypeRef(16)

@@ -19,7 +19,7 @@ from engine.sql.analyze.sortable import type_must_have_equality
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import range_columns
 from engine.sql.analyze.typeinfo import UNKNOWN
-from engine.sql.analyze.walk import shift_levels
+from engine.sql.tree_walk import shift_levels
 
 
 def recast(query: tree.Query, targets: tuple[tree.Target, ...]) -> tree.Query:

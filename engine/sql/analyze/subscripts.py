@@ -9,7 +9,7 @@ from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
 from engine.sql.analyze.declared import element_within, slice_of
-from engine.sql.analyze.dispatch import handles, walk
+from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.state import State
@@ -19,7 +19,7 @@ from engine.sql.analyze.typeinfo import INT4, INT4_REF, JSONB, TEXT, TEXT_REF, U
 @handles(ast.Indirection)
 def indirection(state: State, node: ast.Indirection) -> tree.Expr:
     """An expression followed by subscripts and field names."""
-    value = walk(state, node.argument)
+    value = operand(state, node.argument)
     pending: list[ast.Subscript] = []
     for step in node.steps:
         if isinstance(step, ast.Subscript):
@@ -95,7 +95,7 @@ def part_number(state: State, steps: list[ast.Subscript], complaint: str) -> tre
 def _index(state: State, node: ast.Node | None) -> tree.Expr | None:
     if node is None:
         return None
-    value = walk(state, node)
+    value = operand(state, node)
     result = coerce.coerce(state, value, INT4_REF, "a")
     if result is None:
         fail("42804", "array subscript must have type integer", coerce.expr_location(value))
@@ -117,7 +117,7 @@ def hstore_key(state: State, steps: list[ast.Subscript], location: int) -> tree.
     """The one subscript of an hstore. Raises 0A000, 42804."""
     if len(steps) != 1 or steps[0].is_slice or steps[0].upper is None:
         fail("0A000", "hstore allows only one subscript", location)
-    key = coerce.coerce(state, walk(state, steps[0].upper), TEXT_REF, "a")
+    key = coerce.coerce(state, operand(state, steps[0].upper), TEXT_REF, "a")
     if key is None:
         fail("42804", "hstore subscript must have type text", location)
     return key
@@ -130,9 +130,9 @@ def jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple
     for step in steps:
         if step.is_slice or step.upper is None:
             bound = step.upper or step.lower
-            at = -1 if bound is None else coerce.expr_location(walk(state, bound))
+            at = -1 if bound is None else coerce.expr_location(operand(state, bound))
             fail("42804", "jsonb subscript does not support slices", at)
-        key = walk(state, step.upper)
+        key = operand(state, step.upper)
         numbers.append(key.type.oid != UNKNOWN and coerce.can_coerce_one(key.type.oid, INT4, "i"))
         if key.type.oid == UNKNOWN:
             key = coerce.coerce_type(state, key, TEXT_REF, "i")

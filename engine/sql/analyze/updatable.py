@@ -19,8 +19,8 @@ from engine.sql.analyze.errors import fail
 from engine.sql.analyze.state import NamespaceItem
 from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.analyze.views import view_query
-from engine.sql.analyze.walk import expressions_in, shift_levels, transform
 from engine.sql.barriers import conditions_of_change
+from engine.sql.tree_walk import shift_levels, transform, walk_with_depth
 
 _COMPUTED = "View columns that are not columns of their base relation are not updatable."
 _SAMPLED = "Views containing TABLESAMPLE"
@@ -159,7 +159,7 @@ def _referred(query: tree.Query, base: int) -> frozenset[int]:
     found = {
         item.column
         for part in parts
-        for item, depth in expressions_in(part)
+        for item, depth in walk_with_depth(part)
         if isinstance(item, tree.Var) and item.levels_up == depth and item.relation == base
     }
     if 0 in found:  # the whole row
@@ -275,7 +275,7 @@ def _over_table(node: tree.Expr, base: int, put: dict[int, tree.Expr]) -> tree.E
             fail("0A000", "a view over a whole row of a view is not supported as the target of a change")
         return shift_levels(put[item.column], depth)
 
-    return transform(node, change)  # type: ignore[return-value]
+    return transform(node, change)
 
 
 def _moved(node: tree.Expr, places: dict[int, int]) -> tree.Expr:
@@ -284,7 +284,7 @@ def _moved(node: tree.Expr, places: dict[int, int]) -> tree.Expr:
             return replace(item, relation=places[item.relation])
         return item
 
-    return transform(node, change)  # type: ignore[return-value]
+    return transform(node, change)
 
 
 def joined(conditions: Sequence[tree.Expr]) -> tree.Expr | None:

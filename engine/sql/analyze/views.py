@@ -12,7 +12,7 @@ from catalog.schema import FIRST_USER_OID, Catalog, Source, Table, View
 from engine.sql import tree
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import Shared, State
-from engine.sql.analyze.walk import children
+from engine.sql.tree_walk import children
 
 _Known = dict[int, tuple[tree.Query, tuple[int, ...]]]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.search_cycle import rewritten
 from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import range_columns
+from engine.sql.tree_walk import children
 
 
 def with_clause(state: State, node: ast.WithClause) -> None:
@@ -169,21 +169,15 @@ def _check_outer_joins(node: ast.Node, name: str) -> None:
 
 def _range_variables(node: object) -> Iterator[ast.RangeVar]:
     """Every relation named in a raw tree, those that an inner WITH defines left out."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _range_variables(item)
-        return
     if isinstance(node, ast.RangeVar):
         yield node
-        return
-    if not is_dataclass(node) or isinstance(node, type):
         return
     hidden: set[str] = set()
     inner = getattr(node, "with_clause", None)
     if isinstance(inner, ast.WithClause):
         hidden = {item.name for item in inner.ctes}
-    for field in fields(node):
-        for found in _range_variables(getattr(node, field.name)):
+    for child in children(node):
+        for found in _range_variables(child):
             if found.schema is not None or found.name not in hidden:
                 yield found
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Sequence
 
 import pytest
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Column, Constraint, Schema, Table
 from catalog.schema import Sequence as SequenceObject
-from catalog.types.base import Array, TypeRef
+from catalog.types.base import TypeRef
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze, analyze_expression, resolve_type
-from engine.sql.analyze.walk import children, inner_nodes, is_volatile, transform
 from engine.sql.parser import parse, parse_expression, parse_type_name
 
 INT4, TEXT = TypeRef(23), TypeRef(25)
@@ -40,11 +38,6 @@ CATALOG = Catalog().with_changes(
     }
 )
 ENVIRONMENT = Environment(CATALOG)
-WALKED = Environment(
-    CATALOG.with_changes(
-        {16400: Table(16400, 2200, "t", (Column(1, "a", INT4, True), Column(2, "b", INT4)), 16400, key_columns=(1,))}
-    )
-)
 
 
 def analysed(sql: str, types: Sequence[int] = ()) -> tree.Query | tree.Insert | tree.Update | tree.Delete:
@@ -128,17 +121,6 @@ def test_query_knows_when_it_is_volatile() -> None:
         assert isinstance(found, tree.Query) and found.volatile is volatile
 
 
-@pytest.mark.parametrize(
-    ("sql", "volatile"), [("1 + random()", True), ("coalesce(1.5, random())", True), ("abs(1) + 2", False)]
-)
-def test_what_is_volatile(sql: str, volatile: bool) -> None:
-    """Of a node, of several, and of what only holds nodes."""
-    found = analyze_expression(parse_expression(sql), ENVIRONMENT)
-    plain = analyze_expression(parse_expression("abs(1)"), ENVIRONMENT)
-    assert is_volatile(found) == is_volatile((plain, None, (found,))) == is_volatile((plain, found)) == volatile
-    assert not is_volatile(None) and not is_volatile(())
-
-
 def test_union_casts_its_leaves() -> None:
     found = analysed("SELECT id FROM t UNION ALL SELECT 1.5")
     assert isinstance(found, tree.Query) and found.set_operation is not None
@@ -165,64 +147,3 @@ def test_type_names() -> None:
     with pytest.raises(SqlError) as raised:
         resolve_type(parse_type_name("nothing"), ENVIRONMENT)
     assert (raised.value.sqlstate, raised.value.message) == ("42704", 'type "nothing" does not exist')
-
-
-class Untouched(tuple[int, ...]):
-    """Items that nobody is to look at: there may be 100,000."""
-
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[int]:
-        raise AssertionError("walked")
-
-
-def test_nobody_walks_through_the_items_of_a_constant() -> None:
-    constant = tree.Const(Array.of(Untouched((1, 2))), TypeRef(1007))
-    assert not list(children(constant))
-    assert transform(constant, lambda node, _: node) is constant
-
-
-def _by_hand(node: object) -> list[object]:
-    """The nodes directly under a node, found by looking at each field and its value."""
-    found: list[object] = []
-    pending = [] if isinstance(node, tree.Const) else [getattr(node, item.name) for item in fields(node)]  # type: ignore[arg-type]
-    while pending:
-        value = pending.pop(0)
-        if isinstance(value, tuple) and not hasattr(value, "_fields"):
-            pending[:0] = value
-        elif is_dataclass(value) and type(value).__module__ == tree.__name__:
-            found += [] if isinstance(value, tree.RangeColumn) else [value]
-    return found
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT a + 1 AS x, CASE b WHEN 1 THEN 2 ELSE a / 0 END, ARRAY[a, 2], (a, b) < (1, 2) FROM t WHERE a IN (1, 2)",
-        "WITH w AS (SELECT a FROM t) SELECT DISTINCT ON (w.a) w.a, sum(t.a) FILTER (WHERE t.a > 1) FROM w JOIN t "
-        "ON t.a = w.a LEFT JOIN (VALUES (1, 2)) v ON true GROUP BY GROUPING SETS ((w.a), ()) HAVING count(*) > 1 "
-        "ORDER BY w.a DESC LIMIT 1 + 1 OFFSET 2",
-        "SELECT rank() OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 + 1 PRECEDING AND CURRENT ROW) FROM t",
-        "SELECT (ARRAY[1, 2])[1:a], EXISTS (SELECT 1 FROM t u WHERE u.a = t.a), a = ANY (SELECT b FROM t) FROM t "
-        "TABLESAMPLE bernoulli (50 + 1) REPEATABLE (1)",
-        "SELECT a FROM t UNION ALL (SELECT 1 INTERSECT SELECT 2) ORDER BY 1",
-        "SELECT * FROM generate_series(1, 2 + 3) WITH ORDINALITY g, LATERAL (SELECT g.g + 1) l",
-        "INSERT INTO t VALUES (1, 2), (3, 2 + 2) ON CONFLICT DO NOTHING RETURNING a + 1",
-        "UPDATE t SET a = t.b + 1 FROM t u WHERE u.a = t.a RETURNING t.a",
-        "DELETE FROM t USING t u WHERE u.a = t.a + 1",
-        "MERGE INTO t USING t u ON t.a = u.a WHEN MATCHED AND t.b > 1 THEN UPDATE SET a = u.a + 1 "
-        "WHEN NOT MATCHED THEN INSERT VALUES (u.a, u.b)",
-    ],
-)
-def test_walks_reach_every_node(sql: str) -> None:
-    (statement,) = parse(sql)
-    root = analyze(statement.tree, WALKED).statement
-    pending: list[object] = [root]
-    for item in pending:
-        assert list(map(id, children(item))) == list(map(id, _by_hand(item))), type(item)
-        pending += children(item)
-    wrapped = (tree.Target, tree.SortClause, tree.Assignment)
-    wanted = {id(item) for item in pending if item is root or (children(item) and not isinstance(item, wrapped))}
-    found = {id(item) for item in inner_nodes(root)}
-    assert wanted <= found
-    assert found <= {id(item) for item in pending}

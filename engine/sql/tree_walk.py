@@ -1,0 +1,439 @@
+"""Walking and rebuilding trees: what is under a node, and copies with parts replaced.
+
+A node is a record of engine/sql/tree.py (analysed) or engine/sql/ast (syntax). The annotations of its class say in
+which fields other nodes lie. From these, functions are written once a class: a walk that looks at each field and its
+value takes ten times as long, and planning walks every tree many times. Nobody else looks for the parts of a node.
+
+A tree may be given as a node, as a tuple of nodes (within one another too), or as None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast, overload
+
+from engine.sql import ast, tree
+
+Reader = Callable[[Any], Sequence[object]]
+Change = Callable[[Any, int], Any]
+_Rebuilder = Callable[[Any, Callable[..., Any], Change, int], Any]
+_Tree = TypeVar("_Tree")
+
+NO_NODE: tuple[str, ...] = ("",)
+"""In place of the fields of what is no node."""
+_LEVELS = (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge)
+_WORD = re.compile(r"\w+")
+_ONE = re.compile(r"(\w+)( \| FromRef)?( \| None)?")
+_MANY = re.compile(r"tuple\[(\w+), \.\.\.\]")
+_ROWS = re.compile(r"tuple\[tuple\[Expr, (Expr|\.\.\.)\], \.\.\.\]")
+
+
+# ---- where nodes lie ------------------------------------------------------------------------------------------------
+
+
+def _is_node(kind: type) -> bool:
+    if issubclass(kind, ast.Node):
+        return True
+    return kind.__module__ == tree.__name__ and is_dataclass(kind) and kind not in tree.RECORDS
+
+
+def _words(module: object, unions: Sequence[str]) -> frozenset[str]:
+    """What annotations call nodes."""
+    kinds = {name for name, value in vars(module).items() if isinstance(value, type) and _is_node(value)}
+    return frozenset((*kinds, *unions))
+
+
+_NAMES = _words(tree, ("Expr", "RangeEntry", "FromItem", "Statement"))
+_SYNTAX_NAMES = _words(ast, ("Node", "Any"))
+
+
+def _words_of(annotation: str) -> list[str]:
+    return [] if annotation.startswith("np.") else _WORD.findall(annotation)
+
+
+class _Fields(dict[type, tuple[str, ...]]):
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        found = NO_NODE
+        if _is_node(kind):
+            names = _SYNTAX_NAMES if issubclass(kind, ast.Node) else _NAMES
+            found = tuple(item.name for item in fields(kind) if not names.isdisjoint(_words_of(str(item.type))))
+        self[kind] = found
+        return found
+
+
+node_fields = _Fields()
+"""The fields in which other nodes may lie, by class; NO_NODE for what is none."""
+
+
+# ---- what is under a node -------------------------------------------------------------------------------------------
+
+
+class _Readers(dict[type, Reader]):
+    """What gives the nodes directly under a node, by its class. `inner`: without leaves, and with what is in targets
+    and their like in place of these."""
+
+    def __init__(self, inner: bool) -> None:
+        self._inner = inner
+
+    def __missing__(self, kind: type) -> Reader:
+        names = node_fields[kind]
+        if names is NO_NODE:
+            raise TypeError(f"{kind.__name__} is not a node of a tree")
+        annotations = {item.name: str(item.type) for item in fields(kind)}
+        step = _inner_step if self._inner else _step
+        lines = ["found = []", *[step(name, annotations[name]) for name in names], "return found"]
+        known: dict[str, Any] = {"flat": _flat, "leaves": _LEAVES}
+        exec("\n    ".join(["def read(node):", *lines]), known)
+        found: Reader = known["read"] if names else _nothing
+        self[kind] = found
+        return found
+
+
+def _step(name: str, annotation: str) -> str:
+    """A line that puts the nodes in a field into `found`."""
+    if _MANY.fullmatch(annotation):
+        return f"found += node.{name}"
+    if _ROWS.fullmatch(annotation):
+        return f"for row in node.{name}: found += row"
+    one = _ONE.fullmatch(annotation)
+    if not one or one[1] == "Any":
+        return f"found += flat(node.{name})"
+    step = f"found.append(node.{name})"
+    return f"if node.{name} is not None: {step}" if one[3] else step
+
+
+def _inner_step(name: str, annotation: str) -> str:
+    """The same without leaves."""
+    kept = "if type(part) not in leaves: found.append(part)"
+    if many := _MANY.fullmatch(annotation):
+        if wrapped := _wrapped(many[1]):
+            return f"for item in node.{name}:\n        part = item.{wrapped}\n        {kept}"
+        return f"for part in node.{name}:\n        {kept}"
+    if _ROWS.fullmatch(annotation):
+        return f"for row in node.{name}:\n        for part in row:\n            {kept}"
+    if _ONE.fullmatch(annotation):
+        return f"part = node.{name}\n    {kept}"
+    return f"if node.{name}:\n        for part in flat(node.{name}):\n            {kept}"
+
+
+def _wrapped(name: str) -> str:
+    """The only field with a node of a class that is there to say more of it; '' for other classes."""
+    kind = getattr(tree, name)
+    if not isinstance(kind, type) or kind not in (tree.Target, tree.SortClause, tree.Assignment):
+        return ""
+    (field,) = node_fields[kind]
+    return field
+
+
+def _nothing(node: object) -> Sequence[object]:
+    return ()
+
+
+def _flat(values: Any) -> list[object]:
+    """The nodes in tuples within one another."""
+    found: list[object] = []
+    for value in values if isinstance(values, tuple) else (values,):
+        if isinstance(value, tuple):
+            found += _flat(value)
+        elif node_fields[type(value)] is not NO_NODE:
+            found.append(value)
+    return found
+
+
+_LEAVES = frozenset(
+    kind for kind in (*vars(tree).values(), type(None)) if isinstance(kind, type) and node_fields[kind] in ((), NO_NODE)
+)
+_readers, _inner_readers = _Readers(inner=False), _Readers(inner=True)
+_readers.update({tuple: _flat, type(None): _nothing})
+
+
+def children(node: object) -> Sequence[object]:
+    """The nodes directly under a node (expressions, queries, clauses), in the order of its fields, tuples flattened."""
+    return _readers[type(node)](node)
+
+
+def own_parts(query: tree.Query) -> tuple[object, ...]:
+    """What a query is made of, for walks that begin within it."""
+    return tuple([getattr(query, name) for name in node_fields[tree.Query]])
+
+
+@overload
+def walk(node: ast.Node) -> Iterator[ast.Node]: ...
+@overload
+def walk(node: object) -> Iterator[object]: ...
+def walk(node: object) -> Iterator[object]:
+    """Every node below and including `node`, in order of appearance."""
+    readers = _readers
+    pending = [node] if node is not None and type(node) is not tuple else _flat(node)[::-1]
+    while pending:
+        item = pending.pop()
+        yield item
+        below = readers[type(item)](item)
+        if below:
+            pending += reversed(below)
+
+
+def walk_with_depth(node: object) -> Iterator[tuple[object, int]]:
+    """The same, each with the number of queries and changes entered to reach it."""
+    readers = _readers
+    pending = [(node, 0)] if type(node) is not tuple and node is not None else [(item, 0) for item in _flat(node)[::-1]]
+    while pending:
+        item, depth = pending.pop()
+        yield item, depth
+        below = readers[type(item)](item)
+        if below:
+            inner = depth + 1 if isinstance(item, _LEVELS) else depth
+            pending += [(child, inner) for child in reversed(below)]
+
+
+def inner_nodes(node: object) -> list[object]:
+    """`node`, and every node below it that has others below it, in no order that means anything: without the columns,
+    constants and parameters, which are most of a tree, and without targets, sort clauses and assignments, but with what
+    is in them."""
+    readers, found = _inner_readers, [node]
+    for item in found:
+        found += readers[type(item)](item)
+    return found
+
+
+# ---- copies with parts replaced -------------------------------------------------------------------------------------
+
+
+class _Rebuilders(dict[type, _Rebuilder]):
+    """What gives a node with `put(part, change, depth)` in place of each part, by its class; the node itself where
+    nothing changes."""
+
+    def __missing__(self, kind: type) -> _Rebuilder:
+        names = node_fields[kind]
+        if names is NO_NODE:
+            raise TypeError(f"{kind.__name__} is not a node of a tree")
+        found = _written_rebuilder(kind, names) if names else _as_it_is
+        self[kind] = found
+        return found
+
+
+def _written_rebuilder(kind: type, names: Sequence[str]) -> _Rebuilder:
+    annotations = {item.name: str(item.type) for item in fields(kind)}
+    lines = ["depth += 1"] if kind in _LEVELS else []
+    lines += [f"new_{name} = {_put(name, annotations[name])}" for name in names]
+    same = " and ".join(f"new_{name} is node.{name}" for name in names)
+    given = (item.name for item in fields(kind) if item.init)
+    values = ", ".join(f"{name}={'new_' if name in names else 'node.'}{name}" for name in given)
+    lines.append(f"return node if {same} else kind({values})")
+    known: dict[str, Any] = {"put_all": _put_all, "put_any": _put_any, "kind": kind}
+    exec("\n    ".join(["def rebuild(node, put, change, depth):", *lines]), known)
+    return cast(_Rebuilder, known["rebuild"])
+
+
+def _put(name: str, annotation: str) -> str:
+    """The value of a field in which each node is replaced."""
+    if _MANY.fullmatch(annotation):
+        return f"put_all(node.{name}, put, change, depth) if node.{name} else node.{name}"
+    one = _ONE.fullmatch(annotation)
+    if not one or one[1] == "Any":
+        return f"put_any(node.{name}, put, change, depth)"
+    return f"put(node.{name}, change, depth)" + (f" if node.{name} is not None else None" if one[3] else "")
+
+
+def _put_all(nodes: tuple[Any, ...], put: Callable[..., Any], change: Change, depth: int) -> tuple[Any, ...]:
+    items = [put(item, change, depth) for item in nodes]
+    for new, old in zip(items, nodes, strict=True):
+        if new is not old:
+            return tuple(items)
+    return nodes
+
+
+def _put_any(value: Any, put: Callable[..., Any], change: Change, depth: int) -> Any:
+    if isinstance(value, tuple):
+        items = [_put_any(item, put, change, depth) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else tuple(items)
+    return value if node_fields[type(value)] is NO_NODE else put(value, change, depth)
+
+
+def _as_it_is(node: Any, put: Callable[..., Any], change: Change, depth: int) -> Any:
+    return node
+
+
+_rebuilders = _Rebuilders()
+_rebuilders.update({tuple: _put_any, type(None): _as_it_is})
+
+
+def transform(node: _Tree, change: Change, depth: int = 0) -> _Tree:
+    """Rebuilds a tree bottom-up: `change(node, depth)` gives the replacement, or the node itself.
+
+    `depth` counts the queries and changes entered on the way down. Unchanged nodes are shared, not copied.
+    """
+    new: _Tree = _rebuilders[type(node)](node, transform, change, depth)
+    return new if new is None or type(new) is tuple else cast(_Tree, change(new, depth))
+
+
+def substitute(node: _Tree, change: Change, depth: int = 0) -> _Tree:
+    """Rebuilds a tree top-down: what `change(node, depth)` gives in place of a node stands there as it is; where that
+    is None, the parts of the node are looked at. `depth` and sharing are as in `transform`."""
+    if node is not None and type(node) is not tuple:
+        new = change(node, depth)
+        if new is not None:
+            return cast(_Tree, new)
+    return cast(_Tree, _rebuilders[type(node)](node, substitute, change, depth))
+
+
+def shift_levels(node: _Tree, levels: int) -> _Tree:
+    """The expression or query as it reads `levels` query levels further in: its outward references reach further."""
+    if not levels:
+        return node
+
+    def change(item: object, depth: int) -> object:
+        if isinstance(item, (tree.Var, tree.Aggref, tree.RangeCte)) and item.levels_up >= depth:
+            return replace(item, levels_up=item.levels_up + levels)
+        return item
+
+    return transform(node, change)
+
+
+# ---- what a tree refers to ------------------------------------------------------------------------------------------
+
+
+def variables(node: object) -> list[tree.Var]:
+    """The columns that an expression refers to, those of outer queries and from inside sub-queries included.
+
+    `levels_up` of what comes back is relative to the expression's own query; Vars of queries inside it are left out.
+    """
+    found: list[tree.Var] = []
+    _collect_variables(node, 0, found)
+    return found
+
+
+def _collect_variables(node: object, depth: int, found: list[tree.Var]) -> None:
+    kind = type(node)
+    if kind is tree.Var:
+        assert isinstance(node, tree.Var)
+        if node.levels_up >= depth:
+            found.append(replace(node, levels_up=node.levels_up - depth) if depth else node)
+    elif kind is tree.Query:
+        for item in _outer_variables(cast(tree.Query, node)):
+            if item.levels_up >= depth:
+                found.append(replace(item, levels_up=item.levels_up - depth) if depth else item)
+    else:
+        for child in _readers[kind](node):
+            _collect_variables(child, depth, found)
+
+
+def _outer_variables(query: tree.Query) -> list[tree.Var]:
+    """What a query refers to of those around it, seen from the one that it stands in."""
+    known = cast(list[tree.Var] | None, query.facts.get(_outer_variables))
+    if known is None:
+        known = []
+        _collect_variables(own_parts(query), 1, known)
+        query.facts[_outer_variables] = known
+    return known
+
+
+def relations_of(node: object) -> frozenset[int]:
+    """Range table indexes of the expression's own query that it refers to."""
+    return frozenset([item.relation for item in variables(node) if item.levels_up == 0])
+
+
+def outer_ctes(query: tree.Query) -> frozenset[int]:
+    """The queries around this one whose WITH it reads: 0 for the one that it stands in, 1 for the next, ..."""
+    known = cast(frozenset[int] | None, query.facts.get(outer_ctes))
+    if known is None:
+        known = frozenset([levels - 1 for levels in _cte_levels(own_parts(query)) if levels])
+        query.facts[outer_ctes] = known
+    return known
+
+
+def _cte_levels(node: object) -> Iterator[int]:
+    """`levels_up` of what reads WITH under a node, as from the query that the node is of."""
+    if isinstance(node, tree.Query):
+        yield from outer_ctes(node)
+        return
+    if isinstance(node, tree.RangeCte):
+        yield node.levels_up
+    for child in children(node):
+        yield from _cte_levels(child)
+
+
+# ---- questions ------------------------------------------------------------------------------------------------------
+
+
+def contains(node: object, test: Callable[[Any], bool]) -> bool:
+    """Whether the test holds for a node of the tree; not all are looked at once it does."""
+    pending = [node]
+    while pending:
+        item = pending.pop()
+        kind = type(item)
+        if kind is tuple:
+            pending += item  # type: ignore[arg-type]
+            continue
+        if node_fields[kind] is NO_NODE:
+            continue
+        if test(item):
+            return True
+        if kind is tree.Query and test in _ASKED_AGAIN:
+            query = cast(tree.Query, item)
+            known = query.facts.get(test)
+            if known is None:
+                known = query.facts[test] = contains(own_parts(query), test)
+            if known:
+                return True
+            continue
+        pending += _readers[kind](item)
+    return False
+
+
+def changes(node: object) -> bool:
+    """Whether the node itself gives another value each time (or does something): a call of a volatile function, or the
+    next value of a sequence."""
+    kind = type(node)
+    return (kind is tree.FuncExpr and node.function.volatility == "v") or kind is tree.NextValueExpr  # type: ignore[attr-defined]
+
+
+def is_volatile(node: object) -> bool:
+    """Whether it calls something that gives another value each time (or does something)."""
+    return contains(node, changes)
+
+
+def has_sublink(node: object) -> bool:
+    """Whether there is a sub-query in it."""
+    return contains(node, _is_sublink)
+
+
+def _is_sublink(node: object) -> bool:
+    return type(node) is tree.SubLink
+
+
+_ASKED_AGAIN = (changes, _is_sublink)  # at every level; what they find in a query is kept with it
+
+_CONSTANT = (
+    tree.Const,
+    tree.Param,
+    tree.FuncExpr,
+    tree.BoolExpr,
+    tree.NullTest,
+    tree.BooleanTest,
+    tree.ScalarArrayOp,
+    tree.ArrayExpr,
+    tree.RelabelType,
+    tree.CoerceViaIO,
+    tree.CoerceTypmod,
+)
+
+
+def is_the_same_for_every_row(condition: tree.Expr) -> bool:
+    """Whether it is made of constants and parameters, so that PostgreSQL tells it, errors included, without any row."""
+    return not contains(condition, _differs)
+
+
+def _differs(node: object) -> bool:
+    return not isinstance(node, _CONSTANT) or changes(node)
+
+
+def conjuncts(condition: tree.Expr | None) -> list[tree.Expr]:
+    """The conditions that an AND joins, flat."""
+    if condition is None:
+        return []
+    if isinstance(condition, tree.BoolExpr) and condition.operator == "and":
+        return [item for argument in condition.arguments for item in conjuncts(argument)]
+    return [condition]

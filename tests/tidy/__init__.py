@@ -1,0 +1,1 @@
+"""What is known in one place stays there: tests that read the sources of the product."""
