@@ -8,7 +8,7 @@ from collections.abc import Callable
 from catalog.errors import not_supported
 from catalog.types import element_of, lookup, oids
 
-_TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.JSON))
+_TEXTS = oids.COLLATABLE | {oids.UNKNOWN, oids.JSON}
 _AFTER_VERSION = frozenset((oids.JSONB, oids.JSONPATH))  # text behind a version byte
 
 Turn = Callable[[bytes], bytes]

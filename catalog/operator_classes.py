@@ -15,7 +15,6 @@ from catalog import types
 from catalog.system.relations import read_rows
 from catalog.types import oids
 
-_ANY_ARRAY, _ANY_ENUM, _ANY_RANGE, _ANY_MULTIRANGE = 2277, 3500, 3831, 4537
 _BINARY_ALIKE = {oids.VARCHAR: (oids.TEXT,), oids.CIDR: (oids.INET,)}
 
 
@@ -85,10 +84,10 @@ def _classes() -> dict[int, OperatorClass]:
 def _family(oid: int) -> int:
     """The pseudo-type under which classes take all arrays, enums, ranges or records; 0 for other types."""
     if types.element_of(oid):
-        return _ANY_ARRAY
+        return oids.ANYARRAY
     row = types.type_row(oid)
     kind = row.kind if row is not None else "b"
-    return {"e": _ANY_ENUM, "r": _ANY_RANGE, "m": _ANY_MULTIRANGE, "c": oids.RECORD}.get(kind, 0)
+    return {"e": oids.ANYENUM, "r": oids.ANYRANGE, "m": oids.ANYMULTIRANGE, "c": oids.RECORD}.get(kind, 0)
 
 
 @cache

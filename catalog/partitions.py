@@ -14,7 +14,6 @@ from catalog.schema import Catalog, PartitionBound, PartitionColumn, Partitionin
 from catalog.types import format_type, oids
 
 STRATEGIES = {"r": "RANGE", "l": "LIST", "h": "HASH"}
-_TEXTS = (oids.VARCHAR, oids.BPCHAR)
 
 
 def key_text(table: Table, partitioning: Partitioning) -> str:
@@ -75,7 +74,7 @@ def _is_number(text: str, oid: int) -> bool:
 
 def _literal(text: str, oid: int) -> str:
     """A value that says its type."""
-    if oid in _TEXTS:
+    if oid in oids.OF_LENGTH:
         oid = oids.TEXT
     bare = bare_literal(text, oid)
     return bare if oid == oids.BOOL or _is_number(text, oid) else f"{bare}::{format_type(oid)}"

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import cast
 
 from catalog.functions.added import Added
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.user import UserEntry, remember
 
@@ -305,7 +306,7 @@ class IndexColumn:
     descending: bool = False
     nulls_first: bool = False
     collation: int = 0
-    type: TypeRef = TypeRef(25)
+    type: TypeRef = TypeRef(oids.TEXT)
     operator_class: int = 0  # its OID; 0 is the default one of the type
     derived: int = 0  # the collation that an expression has by itself, which `collation` may differ from
 
@@ -364,7 +365,7 @@ class Sequence:
     schema: int
     name: str
     storage_id: int
-    type: TypeRef = TypeRef(20)
+    type: TypeRef = TypeRef(oids.INT8)
     start: int = 1
     increment: int = 1
     minimum: int = 1
@@ -416,9 +417,9 @@ class VirtualTable:
 
 
 SEQUENCE_COLUMNS = (
-    Column(1, "last_value", TypeRef(20), True),
-    Column(2, "log_cnt", TypeRef(20), True),
-    Column(3, "is_called", TypeRef(16), True),
+    Column(1, "last_value", TypeRef(oids.INT8), True),
+    Column(2, "log_cnt", TypeRef(oids.INT8), True),
+    Column(3, "is_called", TypeRef(oids.BOOL), True),
 )
 
 

@@ -15,17 +15,7 @@ import orjson
 
 from catalog.errors import SqlError
 from catalog.types import type_row
-from catalog.types.oids import (
-    BOOL,
-    FLOAT4,
-    FLOAT8,
-    INT2,
-    INT4,
-    INT8,
-    JSON,
-    JSONB,
-    OID,
-)
+from catalog.types.oids import BOOL, FLOATS, INT2, INT4, INT8, JSON_TYPES, OID
 from wire.client_core import Column
 
 EXACT = 2**53 - 1
@@ -33,7 +23,6 @@ EXACT = 2**53 - 1
 Encoder = Callable[[bytes], bytes]
 
 _NUMBERS = frozenset((INT2, INT4, OID))
-_FLOATS = frozenset((FLOAT4, FLOAT8))
 _STATUS = {
     "28": 403, "42501": 403, "3D": 404, "23": 409, "40": 409, "55P03": 409, "54": 413, "XX": 500, "58": 500, "0A": 501,
     "08P01": 400, "08": 503, "53": 503, "57": 503, "57014": 504,
@@ -100,11 +89,11 @@ def encoder_of(oid: int) -> Encoder:
     """From a type's text form to JSON."""
     if oid == BOOL:
         return lambda value: b"true" if value == b"t" else b"false"
-    if oid in _NUMBERS or oid in (JSON, JSONB):
+    if oid in _NUMBERS or oid in JSON_TYPES:
         return lambda value: value
     if oid == INT8:
         return lambda value: value if len(value) < 16 or abs(int(value)) <= EXACT else b'"' + value + b'"'
-    if oid in _FLOATS:
+    if oid in FLOATS:
         return lambda value: value if value[-1:].isdigit() else b'"' + value + b'"'
     return lambda value: orjson.dumps(value.decode())
 

@@ -18,10 +18,11 @@ from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Aggre
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.floats import overflow, to_single
 from catalog.functions.integers import CHECKS
-from catalog.functions.numeric import NUMERIC, add, decimal_form, decimal_type, divide, less
+from catalog.functions.numeric import add, decimal_form, decimal_type, divide, less
 from catalog.functions.registry import implement
 from catalog.types import lookup
 from catalog.types.base import Array, Interval, TypeRef
+from catalog.types.oids import NUMERIC
 
 Side = Callable[[Sequence[str], Sequence[TypeRef]], str | None]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
+from catalog.functions.comparison import PLAIN_ELEMENTS
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.functions.registry import implement
 from catalog.memory import POINTER, room_for
@@ -330,8 +331,7 @@ def _to_string(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., objec
 # ---- in DuckDB ----
 
 # Elements whose equality in DuckDB is PostgreSQL's, and which have one form.
-_PLAIN = frozenset({oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.OID, oids.DATE, oids.UUID,
-                    oids.TIMESTAMP, oids.TIMESTAMPTZ})  # fmt: skip
+_PLAIN = PLAIN_ELEMENTS | oids.TIMESTAMPS
 
 
 def _plain(template: str) -> Side:

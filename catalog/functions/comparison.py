@@ -134,12 +134,12 @@ def _order_of_fields(left: Sequence[SqlType], right: Sequence[SqlType]) -> Calla
 
 
 # Elements whose equality in DuckDB, inside lists too, is PostgreSQL's.
-_PLAIN_ELEMENTS = {oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.OID, oids.DATE, oids.UUID}
+PLAIN_ELEMENTS = oids.WHOLE_NUMBERS | oids.VARYING_TEXTS | {oids.BOOL, oids.DATE, oids.UUID}
 
 
 def _array_equality(symbol: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
     def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        if element_of(types[0].oid) not in _PLAIN_ELEMENTS:
+        if element_of(types[0].oid) not in PLAIN_ELEMENTS:
             return None
         return f"({arguments[0]} {symbol} {arguments[1]})"
 

@@ -63,7 +63,6 @@ _SPECIAL = {
     "jd": "julian", "julian": "julian", "mm": "minute",
     **dict.fromkeys(("infinity", "-infinity", "now", "today", "tomorrow", "yesterday", "allballs"), _RESERVED),
 }  # fmt: skip
-_WITH_DATE = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
 _TOKEN_LENGTH = 10
 
 
@@ -77,7 +76,7 @@ def unit_of(text: str, oid: int, special: bool = False) -> str:
     found = _UNITS.get(lowered[:_TOKEN_LENGTH])
     if found is None and special:
         found = _SPECIAL.get(lowered[:_TOKEN_LENGTH])
-    if found is None or (found == _RESERVED and oid not in _WITH_DATE):
+    if found is None or (found == _RESERVED and oid not in oids.DATED):
         raise SqlError("22023", f'unit "{lowered}" not recognized for type {format_type(oid)}')
     return found
 

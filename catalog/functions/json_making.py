@@ -29,12 +29,11 @@ from catalog.types.timezones import find_zone
 from catalog.types.user import FIRST_USER_OID
 
 Write = Callable[[Any], str]
-_NUMBERS = (oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC)
-_TEXTS = (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN)
+_NUMBERS = oids.NUMBERS - {oids.OID}
+_TEXTS = oids.COLLATABLE | {oids.UNKNOWN}
 _VALID_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _SETTLED = frozenset({oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.UUID, oids.DATE, oids.TIMESTAMP,
                       oids.TIME, oids.JSON, oids.JSONB, oids.OID, *_TEXTS})  # fmt: skip
-ANY = 2276
 ROW_TO_JSON, JSON_LINE = 9101, 9103
 _LINE = "\x01"  # before the text of a value that json_agg puts on a line of its own; no JSON text begins so
 
@@ -92,11 +91,11 @@ def _writer(oid: int, settings: FormatSettings) -> Write:
         not_supported("JSON of a row whose columns are not known here")
     if oid == oids.BOOL:
         return lambda value: "true" if value else "false"
-    if oid in (oids.JSON, oids.JSONB):
+    if oid in oids.JSON_TYPES:
         return str
     if oid in _TEXTS:
         return encode_basestring
-    if oid in (oids.INT2, oids.INT4, oids.INT8):
+    if oid in oids.INTEGERS:
         return str
     if oid == oids.TIMESTAMPTZ:
         return _zoned_writer(settings)
@@ -369,8 +368,8 @@ def _register() -> None:
     declare(
         Function(JSON_LINE, "json_line", "json_line", "f", True, False, "i", (oids.JSON,), oids.JSON, 0, 0), inner=True
     )
-    declare(Function(ROW_TO_JSON, "row_to_json_object", "row_to_json_object", "f", False, False, "s", (ANY,), oids.JSON,
-                     ANY, 0), inner=True)  # fmt: skip
+    declare(Function(ROW_TO_JSON, "row_to_json_object", "row_to_json_object", "f", False, False, "s", (oids.ANY,),
+                     oids.JSON, oids.ANY, 0), inner=True)  # fmt: skip
 
 
 _register()

@@ -29,8 +29,8 @@ from catalog.types.numeric import (
     precision_of,
     scale_of,
 )
+from catalog.types.oids import NUMERIC
 
-NUMERIC = 1700
 _MIN_SIGNIFICANT_DIGITS = 16
 MAX_DISPLAY_SCALE = 1000
 _ZERO, _ONE = Decimal(0), Decimal(1)

@@ -51,8 +51,7 @@ def quote_nullable(text: str | None) -> str:
 # ---- concat ----
 
 # Types whose text does not depend on a setting: their encoders are made once.
-_SETTLED = {oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.BOOL,
-            oids.UNKNOWN, oids.OID, oids.UUID}  # fmt: skip
+_SETTLED = oids.WHOLE_NUMBERS | oids.COLLATABLE | {oids.NUMERIC, oids.BOOL, oids.UNKNOWN, oids.UUID}
 
 
 def _encoder(oid: int, settings: FormatSettings) -> Show:
@@ -102,7 +101,7 @@ def _joined(separator: str, texts: Sequence[str]) -> str:
     return separator.join(texts)
 
 
-_DUCKDB_TEXT = {oids.INT2, oids.INT4, oids.INT8, oids.TEXT, oids.VARCHAR, oids.NAME, oids.BPCHAR, oids.UNKNOWN}
+_DUCKDB_TEXT = oids.INTEGERS | oids.COLLATABLE | {oids.UNKNOWN}
 
 
 def _concat_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:

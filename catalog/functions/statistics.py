@@ -17,7 +17,6 @@ from catalog.functions.aggregates import accumulate, call
 from catalog.functions.base import AggregateSteps, Function, udf_name
 from catalog.functions.floats import overflow
 from catalog.functions.numeric import (
-    NUMERIC,
     decimal_form,
     divide_to_scale,
     division_scale,
@@ -28,6 +27,7 @@ from catalog.functions.registry import declare, implement
 from catalog.types import lookup
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.numeric import EXACT, NAN
+from catalog.types.oids import NUMERIC
 
 _ZERO = Decimal(0)
 _NAMES = (  # name, of a sample, its root

@@ -337,8 +337,8 @@ def _added_name(type_oid: int, call: CallContext, oid: int) -> str | None:
 
     if oid < FIRST_ADDED_OID or type_oid not in (oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR):
         return None
-    wanted = "signature" if type_oid in (oids.REGPROCEDURE, oids.REGOPERATOR) else "shown"
-    of_functions = type_oid in (oids.REGPROC, oids.REGPROCEDURE)
+    wanted = "signature" if type_oid in oids.SIGNATURES else "shown"
+    of_functions = type_oid in oids.FUNCTION_NAMES
     return found_name(call, relations.FUNCTION_NAMES if of_functions else relations.OPERATOR_NAMES, wanted, oid)
 
 
@@ -365,8 +365,8 @@ def _builtin_names(type_oid: int) -> dict[int, str]:
     """Names of functions and operators as regproc, regprocedure, regoper or regoperator shows them."""
     from catalog.system import names
 
-    wanted = "signature" if type_oid in (oids.REGPROCEDURE, oids.REGOPERATOR) else "shown"
-    source = names.function_names if type_oid in (oids.REGPROC, oids.REGPROCEDURE) else names.operator_names
+    wanted = "signature" if type_oid in oids.SIGNATURES else "shown"
+    source = names.function_names if type_oid in oids.FUNCTION_NAMES else names.operator_names
     columns = cast("dict[str, list[Any]]", source([], cast(Any, None)))
     return dict(zip(columns["oid"], columns[wanted], strict=True))
 

@@ -133,13 +133,13 @@ def character_length(oid: int, typmod: int) -> int | None:
     """character_maximum_length of information_schema.columns."""
     if typmod == -1:
         return None
-    if oid in (oids.BPCHAR, oids.VARCHAR):
+    if oid in oids.OF_LENGTH:
         return typmod - 4
     return typmod if oid in (oids.BIT, oids.VARBIT) else None
 
 
 def _octet_length(oid: int, typmod: int) -> int | None:
-    if oid not in (oids.TEXT, oids.BPCHAR, oids.VARCHAR):
+    if oid not in oids.TEXTS:
         return None
     length = character_length(oid, typmod)
     return 1 << 30 if typmod == -1 else None if length is None else length * 4
@@ -161,7 +161,7 @@ def _radix(oid: int, typmod: int) -> int | None:
 def _scale(oid: int, typmod: int) -> int | None:
     if oid == oids.NUMERIC:
         return None if typmod == -1 else (typmod - 4) & 65535
-    return 0 if oid in (oids.INT2, oids.INT4, oids.INT8) else None
+    return 0 if oid in oids.INTEGERS else None
 
 
 def _datetime_precision(oid: int, typmod: int) -> int | None:

@@ -15,7 +15,6 @@ from catalog.functions.registry import declare, implement, implementation
 from catalog.types import element_of, oids
 from catalog.types.base import EMPTY_ARRAY, TypeRef
 
-_ANYARRAY = 2277
 # source -> (OID of the twin, types before the array, result, whether a NULL array is an empty one)
 _FUNCTIONS: dict[str, tuple[int, tuple[int, ...], int, bool]] = {
     "text_concat": (9110, (), oids.TEXT, False),
@@ -66,7 +65,7 @@ def _register() -> None:
     for source, (oid, before, result, null_is_empty) in _FUNCTIONS.items():
         name = f"{source}_of_array"
         implement(name, python_for_types=_spread(source, null_is_empty), needs_context=True)
-        declare(Function(oid, name, name, "f", False, False, "s", (*before, _ANYARRAY), result, 0, 0), inner=True)
+        declare(Function(oid, name, name, "f", False, False, "s", (*before, oids.ANYARRAY), result, 0, 0), inner=True)
 
 
 _register()

@@ -14,7 +14,8 @@ The internal form of each type's values, and the rules for its text, binary, row
     beside.py       a process of its own reads long values
     naming.py       types in whose text names of objects stand
 
-**Values in columns.** What carries a type's values in Arrow and in DuckDB:
+**Values in columns.** `SqlType.columns` says what stored numbers and bytes are to Arrow, keys and the wire, and
+`duckdb_type` what carries a type's values in DuckDB:
 
     bool, int2, int4, int8, float4, float8    BOOLEAN, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE
     numeric(p,s), p <= 38, 0 <= s <= p        DECIMAL(p,s). Exact: where a result has more than 38 digits, the query

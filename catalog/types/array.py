@@ -34,9 +34,7 @@ _HEADER = struct.Struct(">iiI")
 _PAIR = struct.Struct(">ii")
 _LENGTH = struct.Struct(">i")
 # Types whose text never needs quotes within an array.
-_NEVER_QUOTED = frozenset(
-    (oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.UUID, oids.XID)
-)
+_NEVER_QUOTED = oids.NUMBERS | {oids.BOOL, oids.UUID, oids.XID}
 
 
 def _malformed(text: str, detail: str) -> SqlError:

@@ -14,7 +14,6 @@ from catalog.types import oids
 from catalog.types.base import SqlType
 
 _ORDERED_WITHOUT_KEYS = frozenset((oids.RECORD, oids.RECORD_ARRAY, oids.TSQUERY, oids.TSQUERY_ARRAY))
-_ONLY_EQUAL = frozenset((28, 29, 1033))  # xid, cid, aclitem: types with an equality and no order
 
 
 class Incomparable:
@@ -43,7 +42,7 @@ def has_order(known: SqlType) -> bool:
 
 
 def has_equality(known: SqlType) -> bool:
-    if known.oid in _ONLY_EQUAL or has_order(known):
+    if known.oid in oids.EQUALITY_ONLY or has_order(known):
         return True
     parts = _parts(known)
     return bool(parts) and all(map(has_equality, parts))

@@ -101,17 +101,14 @@ def show_moment(moment: Moment) -> str:
     return shown if moment.oid == oids.DATE else shown.replace(" ", "T", 1)
 
 
-_DATED = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
-
-
 def compare_moments(
     left: Moment, right: Moment, zone: str | None, no_zone: Callable[[int, int], NoReturn]
 ) -> int | None:
     """-1, 0 or 1; None for a time with a date. `zone` is the session's; where it is None and would be needed,
     `no_zone(from, to)` raises."""
-    if (left.oid in _DATED) != (right.oid in _DATED):
+    if (left.oid in oids.DATED) != (right.oid in oids.DATED):
         return None
-    zoned = oids.TIMESTAMPTZ if left.oid in _DATED else oids.TIMETZ
+    zoned = oids.TIMESTAMPTZ if left.oid in oids.DATED else oids.TIMETZ
     mixed = (left.oid == zoned) != (right.oid == zoned)
     if mixed and zone is None:
         plain = right if left.oid == zoned else left

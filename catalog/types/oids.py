@@ -130,6 +130,7 @@ TSVECTOR = 3614
 TSVECTOR_ARRAY = 3643
 TSQUERY = 3615
 TSQUERY_ARRAY = 3645
+GTSVECTOR = 3642
 REGCONFIG = 3734
 REGCONFIG_ARRAY = 3735
 REGDICTIONARY = 3769
@@ -207,3 +208,44 @@ NAMED_ARRAY_TYPES = frozenset(
         REGCOLLATION_ARRAY,
     }
 )
+
+# Sets that several modules ask about. What one module alone asks stands there, made of these.
+INTEGERS = frozenset({INT2, INT4, INT8})
+WHOLE_NUMBERS = INTEGERS | {OID}
+FLOATS = frozenset({FLOAT4, FLOAT8})
+NUMBERS = WHOLE_NUMBERS | FLOATS | {NUMERIC}
+TIMESTAMPS = frozenset({TIMESTAMP, TIMESTAMPTZ})
+DATED = TIMESTAMPS | {DATE}
+SMALL = NUMBERS | TIMESTAMPS | {BOOL, DATE, TIME}
+"""Numbers, and what is kept as one: a value of these is cheap to make, to compare and to hash."""
+VARYING_TEXTS = frozenset({TEXT, VARCHAR})
+UNPADDED_TEXTS = VARYING_TEXTS | {NAME}
+TEXTS = VARYING_TEXTS | {BPCHAR}
+COLLATABLE = TEXTS | {NAME}
+OF_LENGTH = frozenset({BPCHAR, VARCHAR})
+"""Texts whose modifier is a number of characters, and 4."""
+JSON_TYPES = frozenset({JSON, JSONB})
+RECORDS = frozenset({RECORD, RECORD_ARRAY})
+UNDECLARED = frozenset({UNKNOWN, RECORD})
+"""Pseudo-types of values, which no column may have."""
+FUNCTION_NAMES = frozenset({REGPROC, REGPROCEDURE})
+SIGNATURES = frozenset({REGPROCEDURE, REGOPERATOR})
+FIXED_SIZE = WHOLE_NUMBERS | FLOATS | TIMESTAMPS | NAMED_TYPES | {
+    BOOL, CHAR, NAME, TID, XID, CID, POINT, LSEG, BOX, LINE, CIRCLE, CIDR, INET, MACADDR, MACADDR8, MONEY, DATE, TIME,
+    TIMETZ, INTERVAL, VOID, UUID, PG_LSN, REGCONFIG, REGDICTIONARY,
+}  # fmt: skip
+"""Types whose values take a few bytes, whatever they are."""
+VECTORS = frozenset({INT2VECTOR, OIDVECTOR})
+"""Arrays whose subscripts start at 0."""
+EQUALITY_ONLY = frozenset({XID, CID, ACLITEM})
+"""Types that can be compared by = and have no order."""
+TIME_RANGES = frozenset({TSRANGE, TSTZRANGE, DATERANGE, TSMULTIRANGE, TSTZMULTIRANGE, DATEMULTIRANGE})
+
+# Polymorphic types: those of one family stand for the same type in a call.
+ANY_FAMILY = frozenset({ANYELEMENT, ANYARRAY, ANYNONARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE})
+ANYCOMPATIBLE_FAMILY = frozenset(
+    {ANYCOMPATIBLE, ANYCOMPATIBLEARRAY, ANYCOMPATIBLENONARRAY, ANYCOMPATIBLERANGE, ANYCOMPATIBLEMULTIRANGE}
+)
+ANY_ARRAYS = frozenset({ANYARRAY, ANYCOMPATIBLEARRAY})
+POLYMORPHIC = ANY_FAMILY | ANYCOMPATIBLE_FAMILY
+"""(PostgreSQL: IsPolymorphicType)"""

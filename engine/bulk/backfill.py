@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Table
 from catalog.types.base import TypeRef
+from catalog.types.oids import BOOL
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter, compile_checks, compile_row_functions
 from engine.bulk.copying import copy_storage
@@ -41,7 +42,7 @@ from engine.storage.runs import BulkRun, DuplicateKey
 if TYPE_CHECKING:
     from engine.session.session import Session
 
-_BOOL = TypeRef(16)
+_BOOL = TypeRef(BOOL)
 Batches = Iterator[tuple[Column, Column]]
 
 

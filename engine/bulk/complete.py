@@ -23,6 +23,7 @@ from catalog.schema import Sequence as SequenceObject
 from catalog.schema import Table
 from catalog.types.base import FormatSettings
 from catalog.types.integer import BITS
+from catalog.types.oids import INT2
 from engine.bulk.rows import Row, RowSet
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext
@@ -240,4 +241,4 @@ def drawn_from(expression: tree.Expr) -> int | None:
 def _within(oid: int, values: range) -> None:
     bits = BITS.get(oid)
     if bits is not None and values and not (-(1 << bits) <= min(values[0], values[-1]) <= max(values) < 1 << bits):
-        raise SqlError("22003", "smallint out of range" if oid == 21 else "integer out of range")
+        raise SqlError("22003", "smallint out of range" if oid == INT2 else "integer out of range")

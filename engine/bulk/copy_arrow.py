@@ -235,7 +235,7 @@ def converter(type_: TypeRef, kind: Any, settings: FormatSettings) -> Convert | 
         return lambda column: pa.nulls(len(column), column_form(oid).arrow_type)
     if oid in _INTEGERS:
         return _integers(oid) if pa.types.is_integer(kind) else None
-    if oid in (oids.FLOAT4, oids.FLOAT8):
+    if oid in oids.FLOATS:
         wide = oid == oids.FLOAT8 and (pa.types.is_integer(kind) or pa.types.is_float32(kind))
         wanted = pa.float64() if oid == oids.FLOAT8 else pa.float32()
         return (lambda column: column.cast(wanted)) if wide or kind == wanted else None
@@ -254,7 +254,7 @@ def _expected(oid: int) -> str:
     """The Arrow type that a user may cast to."""
     if oid == oids.NUMERIC:
         return "decimal128"
-    return str(column_form(oid).arrow_type) if oid in (*_INTEGERS, *_NATIVE, oids.FLOAT4, oids.FLOAT8) else "string"
+    return str(column_form(oid).arrow_type) if oid in (*_INTEGERS, *_NATIVE, *oids.FLOATS) else "string"
 
 
 def _integers(oid: int) -> Convert:

@@ -91,7 +91,7 @@ def converter_of(type_: TypeRef, settings: FormatSettings) -> Converter | None:
     oid, typmod = type_.oid, type_.typmod
     if oid in _INTEGERS:
         return Converter(_INTEGERS[oid], _integer)
-    if oid in (oids.FLOAT4, oids.FLOAT8):
+    if oid in oids.FLOATS:
         return Converter(pa.float32() if oid == oids.FLOAT4 else pa.float64(), _float)
     if oid == oids.BOOL:
         return Converter(pa.bool_(), lambda column, _: column)

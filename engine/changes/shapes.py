@@ -29,10 +29,9 @@ from catalog.types.user import FIRST_ADDED_OID, UserEntry, entry_of
 from engine.storage.rows import RowCodec
 
 EXACT = 1 << 53  # integers beyond it lose digits in readers of JSON that have doubles only
-_SETTLED = frozenset((
-    oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.TEXT, oids.VARCHAR,
-    oids.BPCHAR, oids.NAME, oids.UUID, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.JSONB, oids.BYTEA,
-))  # fmt: skip
+_SETTLED = oids.INTEGERS | oids.COLLATABLE | oids.TIMESTAMPS | {
+    oids.BOOL, oids.NUMERIC, oids.UUID, oids.DATE, oids.TIME, oids.JSONB, oids.BYTEA,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ def json_writer(oid: int) -> Callable[[Any], str]:
         return lambda value: text if (text := write(value)).startswith('"') else f'"{text}"'
     if oid == oids.INT8:
         return lambda value: str(value) if -EXACT <= value <= EXACT else f'"{value}"'
-    if oid in (oids.FLOAT4, oids.FLOAT8):
+    if oid in oids.FLOATS:
         return lambda value: parse_jsonb(text) if "e" in (text := write(value)) else text
     element = element_of(oid)
     if element in (oids.NUMERIC, oids.INT8):

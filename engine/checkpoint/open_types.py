@@ -61,7 +61,7 @@ def open_form(type_: TypeRef) -> OpenForm:
     oid, form = type_.oid, None
     if oid == oids.NUMERIC:
         form = _decimal_form(type_.typmod)
-    elif oid in (oids.JSON, oids.JSONB):
+    elif oid in oids.JSON_TYPES:
         form = OpenForm(pa.json_(), _storage_of, lambda column: pa.ExtensionArray.from_storage(pa.json_(), column))
     elif oid == oids.UUID:
         form = OpenForm(pa.uuid(), lambda column: _storage_of(column).cast(pa.binary()), _uuid_out)
@@ -80,7 +80,7 @@ def open_form(type_: TypeRef) -> OpenForm:
             lambda column: _retyped(_moments_out(column), pa.timestamp("us", "UTC")),
         )
     elif element := element_of(oid):
-        form = _list_form(TypeRef(element, type_.typmod), 0 if oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1)
+        form = _list_form(TypeRef(element, type_.typmod), 0 if oid in oids.VECTORS else 1)
     return form or OpenForm(column_form(oid).arrow_type, _same, _same)
 
 
@@ -190,7 +190,7 @@ def _intervals_back(column: Column) -> Column:
 
 def _element_form(type_: TypeRef) -> OpenForm:
     """As `open_form`, but UUIDs and JSON are text: pandas does not read lists of Parquet's own types for them."""
-    if type_.oid in (oids.JSON, oids.JSONB):
+    if type_.oid in oids.JSON_TYPES:
         return OpenForm(pa.string(), _same, _same)
     if type_.oid == oids.UUID:
         return OpenForm(pa.string(), _uuids_of_text, _uuids_as_text)

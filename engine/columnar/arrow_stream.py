@@ -35,10 +35,7 @@ END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 ROWS_PER_BATCH = 1 << 16
 _DAY = 86_400_000_000  # microseconds
 _LENGTH = struct.Struct(">i")
-_SAME = frozenset(
-    (oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.OID, oids.NUMERIC, oids.TEXT,
-     oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON, oids.JSONB, oids.BYTEA, oids.DATE, oids.TIMESTAMP)
-)  # fmt: skip
+_SAME = oids.NUMBERS | oids.COLLATABLE | oids.JSON_TYPES | {oids.BOOL, oids.BYTEA, oids.DATE, oids.TIMESTAMP}
 
 Convert = Callable[[Any], Any]
 

@@ -13,11 +13,10 @@ from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.routines import expanded_expression, is_routine, may_execute
+from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.deparse import deparse_expression
 from engine.sql.privileges import role_of
 from engine.sql.tree_walk import walk
-
-BOOL = TypeRef(16)
 
 
 def stored_default(context: DdlContext, constraint: ast.ConstraintDef, target: TypeRef) -> str:
@@ -60,7 +59,7 @@ def from_generated(name: str) -> SqlError:
 def stored_check(context: DdlContext, table: Table, constraint: ast.ConstraintDef) -> tuple[str, tuple[int, ...]]:
     """A check's text, and the columns that it uses."""
     assert constraint.expression is not None
-    found = analyze_expression(constraint.expression, context.environment, table, BOOL, "check constraints")
+    found = analyze_expression(constraint.expression, context.environment, table, BOOL_REF, "check constraints")
     return stored_text(context, found, table), columns_used(found)
 
 
@@ -73,7 +72,7 @@ def stored_index_expression(context: DdlContext, table: Table, expression: ast.N
 
 def stored_predicate(context: DdlContext, table: Table, expression: ast.Node) -> str:
     """A partial index's condition."""
-    found = analyze_expression(expression, context.environment, table, BOOL, "index predicates")
+    found = analyze_expression(expression, context.environment, table, BOOL_REF, "index predicates")
     check_immutable(context, found, "functions in index predicate must be marked IMMUTABLE")
     return stored_text(context, found, table)
 

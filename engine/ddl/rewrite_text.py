@@ -11,19 +11,18 @@ from catalog.extensions import available
 from catalog.functions.quoting import quote_identifier
 from catalog.schema import Column, Domain, Index, Routine, Schema, SchemaObject, Sequence, Table, UserType, View
 from catalog.types.base import TypeRef
+from catalog.types.oids import REGCLASS
 from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.expressions import stored_text
 from engine.sql import tree
 from engine.sql.analyze import analyze_expression
 from engine.sql.analyze.domains import analyze_check
+from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.analyze.views import sources_of, stored_query
 from engine.sql.deparse import deparse_query
 from engine.sql.parser import parse_expression
 from engine.sql.tree_walk import walk
-
-BOOL = TypeRef(16)
-REGCLASS = 2205
 
 
 def refuse_used_by_views(context: DdlContext, oid: int, what: str, renamed: bool = False) -> None:
@@ -108,7 +107,7 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
         return stored_text(context, found, new)
 
     constraints = tuple(
-        replace(item, check=rewritten(item.check, BOOL, "check constraints")) if item.check is not None else item
+        replace(item, check=rewritten(item.check, BOOL_REF, "check constraints")) if item.check is not None else item
         for item in new.constraints
     )
     columns = tuple(
@@ -135,7 +134,7 @@ def renamed_texts(context: DdlContext, old: Table, new: Table, column: int) -> d
             else item
             for item in index.columns
         )
-        predicate = rewritten(index.predicate, BOOL, "index predicates") if index.predicate is not None else None
+        predicate = rewritten(index.predicate, BOOL_REF, "index predicates") if index.predicate is not None else None
         if keys != index.columns or predicate != index.predicate:
             changes[oid] = replace(index, columns=keys, predicate=predicate)
     return changes

@@ -18,6 +18,7 @@ from catalog.routines import function_in, shown_signature
 from catalog.schema import PG_CATALOG_OID, Routine, RoutineArgument, SchemaObject, Table, View
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.oids import ANY_ARRAYS, POLYMORPHIC
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.expressions import default_text
@@ -26,7 +27,6 @@ from engine.ddl.views import refuse_whole_rows
 from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
 from engine.sql.analyze.routines import Body, analyse_body, parsed_body
-from engine.sql.analyze.typeinfo import POLYMORPHIC
 from engine.sql.deparse import deparse_expression, deparse_query
 from engine.sql.tree_walk import walk
 
@@ -156,7 +156,7 @@ def _arguments(context: DdlContext, statement: ast.CreateFunctionStmt) -> tuple[
             raise _wrong(f"SQL functions cannot have arguments of type {types.format_type(type_.oid)}")
         if any(item.mode == "v" for item in found) and parameter.mode in "ibv":
             raise _wrong("VARIADIC parameter must be the last input parameter")
-        if parameter.mode == "v" and not (types.element_of(type_.oid) or type_.oid in (oids.ANYARRAY, 5078)):
+        if parameter.mode == "v" and not (types.element_of(type_.oid) or type_.oid in ANY_ARRAYS):
             raise _wrong("VARIADIC parameter must be an array")
         _check_name(found, parameter)
         default = None

@@ -9,12 +9,13 @@ from catalog.errors import SqlError
 from catalog.schema import Sequence, Table
 from catalog.types.base import TypeRef
 from catalog.types.integer import BITS
+from catalog.types.oids import INT2, INT4, INT8
 from engine.ddl import names, ownership
 from engine.ddl.context import DdlContext
 from engine.sql import ast
 from engine.sql.analyze import resolve_type
 
-_NAMES = {21: "smallint", 23: "integer", 20: "bigint"}
+_NAMES = {INT2: "smallint", INT4: "integer", INT8: "bigint"}
 
 
 def new_sequence(
@@ -122,7 +123,7 @@ def define_sequence(context: DdlContext, statement: ast.SequenceStmt) -> str:
         if names.refuse_if_taken(context, schema.oid, relation.name, statement.if_exists):
             return "CREATE SEQUENCE"
         options = [item for item in statement.options if item[0] != "restart"]
-        sequence = new_sequence(context, schema.oid, relation.name, TypeRef(20), options)
+        sequence = new_sequence(context, schema.oid, relation.name, TypeRef(INT8), options)
         context.change({sequence.oid: sequence})
         return "CREATE SEQUENCE"
     found = names.find(context, relation)

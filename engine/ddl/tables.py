@@ -26,6 +26,7 @@ from catalog.schema import (
 )
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
+from catalog.types.oids import INTEGERS, UNDECLARED
 from engine.ddl import inheritance, names, partitions
 from engine.ddl.collations import column_collation
 from engine.ddl.context import DdlContext
@@ -42,7 +43,6 @@ SERIAL_TYPES = {
     "serial": 23, "serial4": 23, "bigserial": 20, "serial8": 20, "smallserial": 21, "serial2": 21,
 }  # fmt: skip
 MAX_COLUMNS = 1600
-UNKNOWN, RECORD = 705, 2249
 
 
 SYSTEM_COLUMNS = ("tableoid", "cmax", "xmax", "cmin", "xmin", "ctid")
@@ -87,7 +87,7 @@ class TableBuilder:
         assert definition.type is not None
         found = resolve_type(definition.type, self.context.environment)
         lookup(found.oid)
-        if found.oid in (UNKNOWN, RECORD) or lookup(found.oid).category == "P":
+        if found.oid in UNDECLARED or lookup(found.oid).category == "P":
             raise SqlError("42P16", f'column "{definition.name}" has pseudo-type {format_type(found.oid)}')
         return found
 
@@ -204,7 +204,7 @@ class TableBuilder:
 
     def identity(self, column: Column, constraint: ast.ConstraintDef) -> Column:
         """GENERATED ... AS IDENTITY. Raises 22023 for a type that is not an integer."""
-        if column.type.oid not in (20, 21, 23):
+        if column.type.oid not in INTEGERS:
             raise SqlError("22023", "identity column type must be smallint, integer, or bigint")
         if column.identity:
             message = f'multiple identity specifications for column "{column.name}" of table "{self.table.name}"'

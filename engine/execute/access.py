@@ -25,12 +25,10 @@ from catalog.schema import Catalog, Index, Table
 from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules, plain, rules_of
+from catalog.types.oids import COLLATABLE, INTEGERS, VARYING_TEXTS
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile, relations_of
 
-_INTEGERS = frozenset((20, 21, 23))
-_TEXTS = frozenset((25, 1043))
-_COLLATABLE = frozenset((19, 25, 1042, 1043))
 _MIRROR = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -196,7 +194,7 @@ class Finder:
     def _column(self, expression: tree.Expr) -> int:
         while (
             isinstance(expression, tree.RelabelType)
-            and {plain(expression.type.oid), expression.argument.type.oid} <= _TEXTS
+            and {plain(expression.type.oid), expression.argument.type.oid} <= VARYING_TEXTS
         ):
             expression = expression.argument
         if isinstance(expression, tree.Var) and expression.relation == self.relation and expression.levels_up == 0:
@@ -253,7 +251,7 @@ def _same_key(column: int, operand: int) -> bool:
     if lookup(column).key_encoder() is None:
         return False
     operand = plain(operand)
-    return column == operand or {column, operand} <= _INTEGERS or {column, operand} <= _TEXTS
+    return column == operand or {column, operand} <= INTEGERS or {column, operand} <= VARYING_TEXTS
 
 
 def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClause]) -> bool | None:
@@ -266,7 +264,7 @@ def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClau
         variable = clause.expression
         wanted = rules_of(variable.type.oid)
         while isinstance(variable, tree.RelabelType) and (
-            {plain(variable.type.oid), variable.argument.type.oid} <= _TEXTS or wanted is not None
+            {plain(variable.type.oid), variable.argument.type.oid} <= VARYING_TEXTS or wanted is not None
         ):
             variable = variable.argument
         if not (isinstance(variable, tree.Var) and variable.relation == relation and variable.levels_up == 0):
@@ -277,7 +275,7 @@ def order_served(access: Access, relation: int, order_by: Sequence[tree.SortClau
             # The table's own key is named in full: no two rows are left to be told apart by the rest.
             return bool(direction) if access.index is None and access.columns else None
         key = keys[position]
-        if rules_of(key.type.oid) != wanted and plain(key.type.oid) in _COLLATABLE:
+        if rules_of(key.type.oid) != wanted and plain(key.type.oid) in COLLATABLE:
             return None
         if key.number != variable.column or (key.nullable and clause.nulls_first != clause.descending):
             return None

@@ -24,6 +24,7 @@ from catalog.memory import size_of
 from catalog.patience import TooLong, fold, watched
 from catalog.types.base import TypeRef
 from catalog.types.oid import bits_kept
+from catalog.types.oids import BOOL, BYTEA, SMALL, TEXTS
 from engine.execute.code import NotOnRowPath
 from engine.execute.measured import LONG_FOR_ONE_ROW, may_last
 from engine.execute.python_sides import python_side
@@ -37,10 +38,9 @@ Part = tuple[str, Any]  # PLACE, CONSTANT or CALL, and its position, value or fu
 PLACE, CONSTANT, CALL = "p", "c", "f"
 NULL: Part = (CONSTANT, None)
 # Results of calls that are never large, nor made of names, rows or arrays.
-SMALL = frozenset((16, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 1700))
-_SCALARS = SMALL | {17, 25, 1042, 1043}
+_SCALARS = SMALL | TEXTS | {BYTEA}
 _PLAIN = frozenset((int, bool, float, type(None)))
-_BOOL = TypeRef(16)
+_BOOL = TypeRef(BOOL)
 
 
 class Closures:

@@ -20,6 +20,7 @@ from typing import Any, NoReturn, cast
 from catalog.errors import SqlError, not_supported
 from catalog.patience import FIRST, TooLong, fold
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
+from catalog.types.oids import BOOL, FLOATS, INTEGERS, NUMERIC, TEXTS
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, small_values
 from engine.execute.expressions import compile_expression, constant_value
@@ -49,8 +50,8 @@ _NEVER_FAIL = frozenset((
     "build_json", "to_json", "to_jsonb",
 ))  # fmt: skip
 # Types whose text forms depend on nothing but the value.
-_TEXT_FORMS = frozenset((16, 20, 21, 23, 25, 700, 701, 1042, 1043, 1700))
-_BOOL = TypeRef(16)
+_TEXT_FORMS = INTEGERS | FLOATS | TEXTS | {BOOL, NUMERIC}
+_BOOL = TypeRef(BOOL)
 
 
 def has_failing(analyzed: tree.Analyzed) -> bool:

@@ -17,7 +17,17 @@ from operator import itemgetter
 from catalog.schema import FIRST_USER_OID
 from catalog.types import lookup
 from catalog.types.base import FormatSettings, TypeRef
-from catalog.types.oids import NAMED_ARRAY_TYPES, NAMED_TYPES, RECORD, RECORD_ARRAY
+from catalog.types.oids import (
+    BOOL,
+    INT2,
+    INT4,
+    INT8,
+    NAMED_ARRAY_TYPES,
+    NAMED_TYPES,
+    RECORDS,
+    UNPADDED_TEXTS,
+    WHOLE_NUMBERS,
+)
 from engine.execute.code import Code
 from engine.execute.expressions import Value
 from engine.execute.measured import write_kept
@@ -25,10 +35,8 @@ from engine.execute.python_sides import named_codec
 from engine.execute.records import Levels, known_type, row_text_encoder
 from engine.sql import tree
 
-_INTEGERS = frozenset((20, 21, 23, 26))
-_TEXTS = frozenset((19, 25, 1043))
-_OF_THE_CATALOG = NAMED_TYPES | NAMED_ARRAY_TYPES | {RECORD, RECORD_ARRAY}  # whose text depends on it
-_BINARY_INTEGERS = {21: struct.Struct(">ih"), 23: struct.Struct(">ii"), 20: struct.Struct(">iq")}
+_OF_THE_CATALOG = NAMED_TYPES | NAMED_ARRAY_TYPES | RECORDS  # whose text depends on it
+_BINARY_INTEGERS = {INT2: struct.Struct(">ih"), INT4: struct.Struct(">ii"), INT8: struct.Struct(">iq")}
 _NULL = b"\xff\xff\xff\xff"
 
 pack_length = struct.Struct(">i").pack
@@ -153,7 +161,7 @@ class DataRowSink:
         return f"pack_head(68, len({name}) + 6, {len(values)}) + {name}"
 
     def _fused(self, position: int) -> bool:
-        return self.types[position].oid == 16 or (
+        return self.types[position].oid == BOOL or (
             self.formats[position] == 1 and self.types[position].oid in _BINARY_INTEGERS
         )
 
@@ -173,7 +181,7 @@ class DataRowSink:
 
     def _fused_column(self, position: int, source: str) -> str:
         oid = self.types[position].oid
-        if oid == 16:
+        if oid == BOOL:
             true, false = (b"\x01", b"\x00") if self.formats[position] else (b"t", b"f")
             return f"({(pack_length(1) + true)!r} if {source} else {(pack_length(1) + false)!r})"
         layout = _BINARY_INTEGERS[oid]
@@ -181,10 +189,10 @@ class DataRowSink:
 
     def _encoded(self, position: int, source: str) -> str:
         oid = self.types[position].oid
-        if oid in _TEXTS:
+        if oid in UNPADDED_TEXTS:
             return f"{source}.encode()"
         binary = self.formats[position] == 1
-        if oid in (RECORD, RECORD_ARRAY):
+        if oid in RECORDS:
             row = self.outputs[position]
             encode = (
                 known_type(row, self.levels).binary_encoder()
@@ -193,7 +201,7 @@ class DataRowSink:
             )
         elif binary:
             encode = lookup(oid).binary_encoder()
-        elif oid in _INTEGERS:
+        elif oid in WHOLE_NUMBERS:
             return f'(b"%d" % {source})'
         elif (shown := named_codec(oid, "out", self.settings)) is not None:
             return f"{self.code.constant(shown, 'shown')}(context.call, {source}).encode()"

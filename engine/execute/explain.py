@@ -11,6 +11,7 @@ from catalog.types import format_type, lookup
 from catalog.types.base import Array
 from catalog.types.collated import FIRST_OID as FIRST_COLLATED
 from catalog.types.collated import rules_of
+from catalog.types.oids import BOOL, INTEGERS
 from engine.execute.access import Access
 from engine.execute.virtual import VirtualAccess
 from engine.sql import tree
@@ -169,9 +170,9 @@ def _constant_text(constant: tree.Const) -> str:
     if constant.value is None:
         return "NULL"
     text = lookup(constant.type.oid).text_encoder()(constant.value).decode()
-    if constant.type.oid in (20, 21, 23) and not isinstance(constant.value, Array):
+    if constant.type.oid in INTEGERS and not isinstance(constant.value, Array):
         return text
-    if constant.type.oid == 16:
+    if constant.type.oid == BOOL:
         return "true" if constant.value else "false"
     escaped = text.replace("'", "''")
     return f"'{escaped}'::{format_type(constant.type.oid, constant.type.typmod)}"

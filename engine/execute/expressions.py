@@ -33,23 +33,22 @@ from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.naming import holds_names
 from catalog.types.oid import bits_kept
-from catalog.types.oids import NAME, NAMED_TYPES
+from catalog.types.oids import BOOL, JSON_TYPES, NAME, NAMED_TYPES, RECORD, RECORDS
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext, metered
 from engine.execute.measured import LONG_FOR_ONE_ROW, may_last, measured_call, measured_cast
-from engine.execute.python_sides import RECORD, comparison, equality_of, named_codec, python_side, same_equality
+from engine.execute.python_sides import comparison, equality_of, named_codec, python_side, same_equality
 from engine.execute.records import Levels, known_type, row_text_encoder
 from engine.execute.values import sql_value_function
 from engine.sql import tree
-from engine.sql.folding import JSON_TYPES, Folding, is_total
+from engine.sql.folding import Folding, is_total
 
 _RECORD_COMPARISONS = {
     "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
     "array_eq": "==", "array_ne": "!=", "array_lt": "<", "array_le": "<=", "array_gt": ">", "array_ge": ">=",
 }  # fmt: skip
-_ROWS = (RECORD, 2287)
 _FOLDED = 1 << 20  # bytes that a constant may take
 _MANY_ELEMENTS = 32
 _TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
@@ -57,7 +56,7 @@ _TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
 
 def _of_rows(types: Sequence[TypeRef]) -> bool:
     """Whether values of these types are rows of no declared type, or arrays of them: all of one kind."""
-    return types[0].oid in _ROWS and all(type_.oid == types[0].oid for type_ in types)
+    return types[0].oid in RECORDS and all(type_.oid == types[0].oid for type_ in types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class ExpressionCompiler:
                     return self.false(expression.arguments[0])
                 case tree.BoolExpr(operator=operator):
                     return "(" + f" {operator} ".join(map(self.true, expression.arguments)) + ")"
-                case tree.FuncExpr() if expression.function.strict and expression.type.oid == 16:
+                case tree.FuncExpr() if expression.function.strict and expression.type.oid == BOOL:
                     if (known := self._fold(expression)) is not None:
                         return "True" if known[0] is True else "False"
                     guards, call, _ = self._strict_call(expression)
@@ -152,7 +151,7 @@ class ExpressionCompiler:
                 case tree.BoolExpr(operator=operator):
                     other = " or " if operator == "and" else " and "
                     return "(" + other.join(map(self.false, expression.arguments)) + ")"
-                case tree.FuncExpr() if expression.function.strict and expression.type.oid == 16:
+                case tree.FuncExpr() if expression.function.strict and expression.type.oid == BOOL:
                     guards, call, total = self._strict_call(expression)
                     negated = f"not {call}" if total else f"{call} is False"
                     return f"({' and '.join([*guards, negated])})"
@@ -568,7 +567,7 @@ class ExpressionCompiler:
         return Value(f"bool({source})", nullable=False)
 
     def _compare(self, function: Function, left: str, right: str, types: Sequence[TypeRef]) -> str:
-        return self._call_source(function, [left, right], types, TypeRef(16))
+        return self._call_source(function, [left, right], types, TypeRef(BOOL))
 
     def _distinct(self, expression: tree.DistinctExpr) -> Value:
         left_source, left = self.bound(expression.left)
@@ -875,7 +874,7 @@ def expression_key(expression: tree.CoerceViaIO | tree.CoerceTypmod) -> object:
     """What casts that convert alike have in common."""
     explicit = expression.explicit if isinstance(expression, tree.CoerceTypmod) else None
     source = expression.argument.type.oid
-    row = expression.argument if source in _ROWS else None  # each has fields of its own
+    row = expression.argument if source in RECORDS else None  # each has fields of its own
     return type(expression), source, row, expression.type, explicit
 
 

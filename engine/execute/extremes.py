@@ -13,6 +13,7 @@ from dataclasses import replace
 from catalog.functions.registry import aggregate, operator
 from catalog.schema import Catalog, Table
 from catalog.types.base import TypeRef
+from catalog.types.oids import INT8
 from engine.execute.access import Finder, order_served
 from engine.sql import tree
 from engine.sql.tree_walk import conjuncts, has_sublink, is_volatile, shift_levels, substitute, walk
@@ -66,6 +67,6 @@ def _end(catalog: Catalog, query: tree.Query, table: Table, relation: int, item:
         from_items=query.from_items,
         where=where,
         order_by=order,
-        limit=tree.Const(1, TypeRef(20)),
+        limit=tree.Const(1, TypeRef(INT8)),
     )
     return shift_levels(inner, 1)

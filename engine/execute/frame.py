@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from catalog.errors import SqlError
-from catalog.types.oids import RECORD, RECORD_ARRAY
+from catalog.types.oids import RECORDS
 from engine.execute.code import Code
 from engine.execute.context import ExecContext, Field, Together, metered
 from engine.execute.explain import PlanNote, explain_lines
@@ -71,7 +71,7 @@ def result_fields(targets: Sequence[tree.Target], levels: Levels) -> tuple[Field
     """RowDescription's columns. Raises NotOnRowPath for one that could not be encoded."""
     sent = [target for target in targets if not target.junk]
     for target in sent:
-        if target.expression.type.oid in (RECORD, RECORD_ARRAY):
+        if target.expression.type.oid in RECORDS:
             known_type(target.expression, levels)
     return tuple(
         Field(target.name, target.expression.type, target.origin_table, target.origin_column) for target in sent

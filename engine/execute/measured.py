@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable
 from catalog.functions import regex
 from catalog.functions.base import Function
 from catalog.memory import LARGE, large, large_array
-from catalog.types import element_of
+from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from engine.execute.code import Code
 from engine.sql import tree
 
-_TEXTS = frozenset((17, 25, 114, 142, 1042, 1043, 1560, 1562, 3802))  # their values are str or bytes
-_PADDED = frozenset((1042, 1560))  # char(n), bit(n)
+_TEXTS = oids.TEXTS | oids.JSON_TYPES | {oids.BYTEA, oids.XML, oids.BIT, oids.VARBIT}  # their values are str or bytes
+_PADDED = frozenset((oids.BPCHAR, oids.BIT))  # char(n), bit(n)
 # What these make is no larger than what they are given, which counts already, or small in any case.
 _NEVER_LARGER = frozenset(
     (
@@ -32,16 +32,10 @@ _NEVER_LARGER = frozenset(
     )
 )  # fmt: skip
 
-# Types whose values take a few bytes, whatever they are.
-_BOUNDED = frozenset((
-    16, 18, 19, 20, 21, 23, 24, 26, 27, 28, 29, 600, 601, 603, 628, 650, 700, 701, 718, 774, 790, 829, 869, 1082, 1083,
-    1114, 1184, 1186, 1266, 2202, 2203, 2204, 2205, 2206, 2278, 2950, 3220, 3734, 3769, 4089, 4096, 4191,
-))  # fmt: skip
-
 
 def may_last(types: Iterable[TypeRef], result: TypeRef) -> bool:
     """Whether a call's time has no bound that its types tell."""
-    return result.oid not in _BOUNDED or not _BOUNDED.issuperset([type_.oid for type_ in types])
+    return result.oid not in oids.FIXED_SIZE or not oids.FIXED_SIZE.issuperset([type_.oid for type_ in types])
 
 
 # Short patterns and paths that take for ever, and keep the interpreter: not where nobody can interrupt them.

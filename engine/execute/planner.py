@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from catalog.schema import Catalog
 from catalog.types.base import FormatSettings
+from catalog.types.oids import SMALL
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext, RowPathFull, RowPlan
 from engine.execute.encode import DataRowSink, FramedSink, row_framer
@@ -28,7 +29,6 @@ from engine.sql import tree
 __all__ = ["NotOnRowPath", "plan_row"]
 
 # Types of parameters that the meter has no eye for, whatever their values are.
-_SMALL = frozenset((16, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 1700))
 
 
 def plan_row(
@@ -173,7 +173,7 @@ class SelectPlan(CompiledPlan):
             sink = ListSink(code)
         else:
             sink = self._data_rows(code, formats, compiler.at_most_one_row)
-        small = _SMALL.issuperset(self.parameter_types)
+        small = SMALL.issuperset(self.parameter_types)
         write_function(
             code,
             len(self.parameter_types),

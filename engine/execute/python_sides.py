@@ -13,15 +13,25 @@ from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, SqlType, T
 from catalog.types.composite import CompositeType
 from catalog.types.incomparable import order_key
 from catalog.types.naming import holds_names
-from catalog.types.oids import NAMED_TYPES, TEXT_ARRAY
+from catalog.types.oids import (
+    BOOL,
+    BYTEA,
+    CHAR,
+    DATE,
+    NAMED_TYPES,
+    RECORD,
+    TEXT_ARRAY,
+    TIME,
+    TIMESTAMPS,
+    UNPADDED_TEXTS,
+    UUID,
+    WHOLE_NUMBERS,
+)
 from catalog.types.pseudo import quote_field
 from engine.execute.code import NotOnRowPath
 
-RECORD = 2249
 # Types whose values Python's == and hash compare as SQL does.
-_HASHABLE = frozenset((16, 17, 18, 19, 20, 21, 23, 25, 26, 1043, 1082, 1083, 1114, 1184, 2950))
-_INTEGERS = frozenset((20, 21, 23, 26))
-_TEXTS = frozenset((19, 25, 1043))
+_HASHABLE = WHOLE_NUMBERS | UNPADDED_TEXTS | TIMESTAMPS | {BOOL, BYTEA, CHAR, DATE, TIME, UUID}
 
 
 def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -> tuple[Callable[..., object], bool]:
@@ -38,7 +48,7 @@ def python_side(function: Function, types: Sequence[TypeRef], result: TypeRef) -
 
 def comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[object, object], object]:
     """The Python side of a comparison of two values."""
-    python, needs_context = python_side(function, (left, right), TypeRef(16))
+    python, needs_context = python_side(function, (left, right), TypeRef(BOOL))
     if needs_context:
         raise NotOnRowPath(f"function {function.name} among many values")
     return python
@@ -64,7 +74,7 @@ def same_equality(left: int, right: int) -> bool:
     """Whether SQL's = of these two types is Python's == and hash of their internal forms."""
     if left == right:
         return left in _HASHABLE
-    return {left, right} <= _INTEGERS or {left, right} <= _TEXTS
+    return {left, right} <= WHOLE_NUMBERS or {left, right} <= UNPADDED_TEXTS
 
 
 def named_codec(oid: int, direction: str, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[..., object] | None:

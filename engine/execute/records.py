@@ -16,7 +16,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.incomparable import row_key
 from catalog.types.naming import holds_names
-from catalog.types.oids import RECORD, RECORD_ARRAY
+from catalog.types.oids import RECORD_ARRAY, RECORDS
 from catalog.types.pseudo import Record, record_binary_encoder, record_text_encoder
 from engine.execute.code import NotOnRowPath
 from engine.sql import tree
@@ -63,7 +63,7 @@ class AnonymousRow(Record):
 def known_type(expression: tree.Expr, levels: Levels) -> SqlType:
     """The type of an expression, with the fields of its rows. Raises NotOnRowPath where it cannot be told."""
     oid = expression.type.oid
-    return _one(_types(expression, levels)) if oid in (RECORD, RECORD_ARRAY) else lookup(oid)
+    return _one(_types(expression, levels)) if oid in RECORDS else lookup(oid)
 
 
 def row_text_encoder(expression: tree.Expr, levels: Levels, settings: FormatSettings) -> Callable[[Any], bytes]:
@@ -85,9 +85,7 @@ def _holds_names(known: SqlType) -> bool:
 
 def known_output(query: tree.Query, column: int, type_: TypeRef, levels: Levels) -> SqlType:
     """The type of a column (from 1) of a query, which is the last of `levels`; of every arm of a set operation."""
-    return (
-        _one(_types_of_output(query, column, levels[:-1])) if type_.oid in (RECORD, RECORD_ARRAY) else lookup(type_.oid)
-    )
+    return _one(_types_of_output(query, column, levels[:-1])) if type_.oid in RECORDS else lookup(type_.oid)
 
 
 def as_defined(

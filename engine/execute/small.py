@@ -17,10 +17,10 @@ from catalog.memory import LARGE
 from catalog.patience import PLANS
 from catalog.schema import Catalog, Table
 from catalog.types import lookup
-from catalog.types.oids import RECORD, RECORD_ARRAY
+from catalog.types.oids import RECORDS, SMALL, TEXTS
 from engine.execute.access import Finder
 from engine.execute.aggregates import COUNTS, finisher, sees_nulls, steps_of
-from engine.execute.closures import PLACE, SMALL, Closure, Closures, Part, Row, row_of
+from engine.execute.closures import PLACE, Closure, Closures, Part, Row, row_of
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, metered
 from engine.execute.ordering import each_once, identity_of, sort_function, sort_rows
@@ -32,8 +32,7 @@ from engine.storage.rows import codec_of
 
 MOST_ROWS = 128  # that are read: with more, compiling is soon paid for
 _TABLES_KEPT = 4096
-_TEXTS = frozenset((25, 1042, 1043))
-_GIVEN = SMALL | _TEXTS  # types of parameters
+_GIVEN = SMALL | TEXTS  # types of parameters
 # Storage ids of tables that had more rows when they were met. A hint: they get plans that are written, at once.
 _large: dict[int, None] = {}
 
@@ -66,7 +65,7 @@ class SmallQuery:
 
     def __init__(self, query: tree.Query, catalog: Catalog, parameter_types: Sequence[int], literals: int) -> None:
         parameters = len(parameter_types)
-        self._texts = [place for place, oid in enumerate(parameter_types) if oid in _TEXTS]
+        self._texts = [place for place, oid in enumerate(parameter_types) if oid in TEXTS]
         table = _table_of(query) if query.from_items else None
         rows = _Columns(table, parameters, literals)
         conditions = conjuncts(query.where)
@@ -97,7 +96,7 @@ class SmallQuery:
         outputs = [target.expression for target in query.targets if not target.junk]
         kinds = [item.type.oid for item in outputs]
         sorted_by = [clause.expression.type.oid for clause in query.order_by]
-        if any(oid in (RECORD, RECORD_ARRAY) for oid in (*kinds, *sorted_by)):
+        if any(oid in RECORDS for oid in (*kinds, *sorted_by)):
             raise NotOnRowPath("a row as a value")
         parts = [after.part(item) for item in outputs]
         self._width = len(parts)
@@ -206,7 +205,7 @@ class _Groups(Closures):
         self._sort_keys: list[Any] = []
         if query.group_by:
             self._key = row_of([rows.part(item) for item in query.group_by])
-            if any(item.type.oid in (RECORD, RECORD_ARRAY) for item in query.group_by):
+            if any(item.type.oid in RECORDS for item in query.group_by):
                 raise NotOnRowPath("groups of rows")
             keys = [lookup(item.type.oid).sort_key() for item in query.group_by]
             self._sort_keys = keys if any(keys) else []

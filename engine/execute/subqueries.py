@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from catalog.errors import SqlError
 from catalog.types.base import Array
-from catalog.types.oids import RECORD, RECORD_ARRAY
+from catalog.types.oids import RECORDS
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import KEPT
@@ -99,7 +99,7 @@ def _may_be_gathered(compiler: QueryCompiler, link: tree.SubLink) -> bool:
     query = link.query
     outputs = [target.expression for target in query.targets if not target.junk]
     same = all(test.type.oid == output.type.oid for test, output in zip(link.test, outputs, strict=True))
-    alike = same and not any(item.type.oid in (RECORD, RECORD_ARRAY) for item in outputs)
+    alike = same and not any(item.type.oid in RECORDS for item in outputs)
     return alike and _runs_once(compiler, query)
 
 

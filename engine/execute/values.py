@@ -11,7 +11,7 @@ from typing import cast
 
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implementation
-from catalog.types import lookup
+from catalog.types import lookup, oids
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import SessionServices
 
@@ -19,11 +19,11 @@ ValueMaker = Callable[[CallContext], object]
 
 # name -> (source of the cast from timestamptz, OID of the result)
 _TIMES = {
-    "current_date": ("timestamptz_date", 1082),
-    "current_time": ("timestamptz_timetz", 1266),
-    "current_timestamp": ("", 1184),
-    "localtime": ("timestamptz_time", 1083),
-    "localtimestamp": ("timestamptz_timestamp", 1114),
+    "current_date": ("timestamptz_date", oids.DATE),
+    "current_time": ("timestamptz_timetz", oids.TIMETZ),
+    "current_timestamp": ("", oids.TIMESTAMPTZ),
+    "localtime": ("timestamptz_time", oids.TIME),
+    "localtimestamp": ("timestamptz_timestamp", oids.TIMESTAMP),
 }
 
 

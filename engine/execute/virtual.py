@@ -19,6 +19,7 @@ from catalog.schema import VirtualTable
 from catalog.system.definitions import system_relations_by_oid
 from catalog.system.finding import owners
 from catalog.types.base import Array
+from catalog.types.oids import BOOL, CHAR, INTEGERS, NAMED_TYPES, OID, REGCOLLATION, UNPADDED_TEXTS
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler, Value
@@ -27,10 +28,8 @@ from engine.sql.tree_walk import is_volatile, relations_of, variables
 
 ROW_LIMIT = 20_000  # a row of these costs about half a microsecond
 
-_OIDS = frozenset((26, 24, 2202, 2203, 2204, 2205, 2206, 4089, 4096))
-_INTEGERS = frozenset((20, 21, 23))
-_TEXTS = frozenset((19, 25, 1043))
-_OTHERS = frozenset((16, 18))
+_OIDS = (NAMED_TYPES - {REGCOLLATION}) | {OID}
+_OTHERS = frozenset((BOOL, CHAR))
 _NAME_PATTERN = re.compile(r"\^\(([A-Za-z0-9_ -]+)\)\$|\^([A-Za-z0-9_ -]+)\$")
 
 
@@ -111,7 +110,7 @@ def _column(expression: tree.Expr, relation: int) -> int:
 def _alike(left: int, right: int) -> bool:
     """Whether SQL's = of the two types is Python's == of their values."""
     return (left == right and left in _OTHERS) or any(
-        left in group and right in group for group in (_OIDS, _INTEGERS, _TEXTS)
+        left in group and right in group for group in (_OIDS, INTEGERS, UNPADDED_TEXTS)
     )
 
 

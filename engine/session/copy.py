@@ -17,6 +17,7 @@ from catalog.encodings import ENCODINGS
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Index, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.bulk.copy_binary import Framing, data_rows_to_tuples, turned_tuples, turns_of
 from engine.bulk.copy_options import CopyOptions, read_options
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from engine.session.answer import Sink
     from engine.session.session import Session
 
-_BOOLEAN = TypeRef(16)
+_BOOLEAN = TypeRef(oids.BOOL)
 LONG_ROWS = 1 << 19  # bytes of rows, from which on others are not to wait for what COPY makes of them
 FRAME = 5  # bytes of CopyData around each row
 

@@ -335,7 +335,7 @@ def _source(session: Session, clause: ast.AsOf, shared: Shared) -> _Source:
         return _Source(clause.kind, clause.location, False, lambda *_: lsn)
     parameters = any(isinstance(part, ast.ParamRef) for part in walk(node))
     given = 0 if isinstance(node, ast.Literal) else _type_of(session, node, shared)
-    if given in (oids.TEXT, oids.VARCHAR):  # so some drivers send it
+    if given in oids.VARYING_TEXTS:  # so some drivers send it
         read: Callable[[str], object] = _read_lsn if clause.kind == "lsn" else _time_in(session)
         text = compile_value(
             runnable_expression(node, session.environment, None, None, _KIND, shared), session.key.format

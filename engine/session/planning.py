@@ -25,6 +25,7 @@ from catalog.types import format_type, lookup
 from catalog.types.base import Array, TypeRef
 from catalog.types.datetime import OfThisMoment, reading_constants
 from catalog.types.naming import holds_names
+from catalog.types.oids import INT4, INT8, NUMERIC, RECORD, UNDECLARED, UNKNOWN
 from engine.columnar.generate import generate, generate_dml
 from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
 from engine.execute.constants import fails_first, has_failing, without_unreached
@@ -51,8 +52,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
-UNKNOWN, RECORD = 705, 2249
-LITERAL_TYPES = {"i": 23, "l": 20, "n": 1700, "s": UNKNOWN}
+LITERAL_TYPES = {"i": INT4, "l": INT8, "n": NUMERIC, "s": UNKNOWN}
 LONG_TEXT = 4096  # bytes of a statement that takes milliseconds to parse and plan, which is done in a thread
 LONGEST_KEPT = 1 << 16  # characters of a statement whose plan is kept by its text
 COMMANDS = {
@@ -535,6 +535,6 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
 
 def type_name(type_: TypeRef) -> ast.TypeName:
     """A type as a definition spells it, so that CREATE TABLE AS goes through CREATE TABLE."""
-    if type_.oid in (UNKNOWN, RECORD):
+    if type_.oid in UNDECLARED:
         raise SqlError("42P16", f"column has pseudo-type {format_type(type_.oid)}")
     return parse_type_name(format_type(type_.declared, -1 if type_.domain else type_.typmod))

@@ -16,7 +16,7 @@ from catalog.errors import SqlError
 from catalog.memory import Holding
 from catalog.patience import TooLong
 from catalog.schema import Catalog
-from catalog.types import lookup
+from catalog.types import lookup, oids
 from catalog.types.datetime import outside_of_plans
 from catalog.types.oids import NAMED_ARRAY_TYPES, NAMED_TYPES
 from engine.columnar.generate import ColumnarDml
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 RunRow = Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]
 ParameterDecoder = Callable[[bytes], object]
-_NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
-_TIMELESS = _NUMBERS | {16, 17, 18, 19, 25, 114, 1042, 1043, 2950, 3802}  # types whose texts never mean a time
-_SAFE_DIGITS = {20: 18, 21: 4, 23: 9}  # so many digits are always within int8, int2, int4
+# Types whose texts never mean a time.
+_TIMELESS = oids.NUMBERS | oids.COLLATABLE | oids.JSON_TYPES | {oids.BOOL, oids.BYTEA, oids.CHAR, oids.UUID}
+_SAFE_DIGITS = {oids.INT8: 18, oids.INT2: 4, oids.INT4: 9}  # so many digits are always within the type
 
 
 def _behind(first: Callable[[ExecContext, Sequence[object]], object], run: RunRow) -> RunRow:
@@ -223,7 +223,7 @@ class Prepared:
             if code == 1:
                 decoders.append(lookup(oid).binary_decoder())
             elif code == 0:
-                decoder = _from_text(self.text_decoder(oid), oid not in _NUMBERS)
+                decoder = _from_text(self.text_decoder(oid), oid not in oids.NUMBERS)
                 decoders.append(_from_digits(decoder, _SAFE_DIGITS[oid]) if oid in _SAFE_DIGITS else decoder)
             else:
                 raise SqlError("08P01", f"unsupported format code: {code}")

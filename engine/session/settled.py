@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 KEPT = 16  # sets of values whose plans a statement keeps
 LONGEST = 1000  # characters of a value that becomes part of a statement
-_KINDS = frozenset(
-    (oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.NUMERIC, oids.FLOAT8, oids.TEXT, oids.VARCHAR, oids.DATE)
-) | frozenset((oids.TIMESTAMP, oids.TIMESTAMPTZ))
+_KINDS = oids.INTEGERS | oids.VARYING_TEXTS | oids.TIMESTAMPS | {oids.BOOL, oids.NUMERIC, oids.FLOAT8, oids.DATE}
 
 
 def settled(session: Session, prepared: Prepared, parameters: Sequence[object]) -> Prepared:

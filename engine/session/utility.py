@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import acts_as
 from catalog.schema import CHECKPOINT_OID, Domain
-from catalog.types import format_type
+from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.execute.expressions import compile_value
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from engine.session.answer import Sink
     from engine.session.session import Session
 
-TEXT = TypeRef(25)
+TEXT = TypeRef(oids.TEXT)
 DATA_ERRORS = ("21", "22", "23")  # classes of what a row's values raise: of a cursor's, when it is fetched from
 _LENGTH = struct.Struct(">i")
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from catalog.schema import Catalog
+from catalog.types.oids import RECORD
 from engine.sql import tree
 from engine.sql.analyze.coerce import strip_implicit
 from engine.sql.analyze.environment import builtin_relations_by_oid
@@ -414,7 +415,7 @@ class _Printer(ExpressionPrinter):
         first = entry.functions[0]
         anonymous = (
             isinstance(first, tree.FuncExpr)
-            and first.type.oid == 2249
+            and first.type.oid == RECORD
             and not first.function.output_types
             and not several
         )

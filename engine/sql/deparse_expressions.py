@@ -13,17 +13,22 @@ from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.geometry import ITEMS
 from catalog.schema import PG_CATALOG_OID, Catalog, Schema
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.collated import FIRST_OID as FIRST_COLLATED
+from catalog.types.oids import ANY
 from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
-from engine.sql.analyze.typeinfo import ANY, type_name
+from engine.sql.analyze.typeinfo import type_name
 from engine.sql.deparse_names import called, columns_of_using, present_names
 from engine.sql.parser.keywords import KEYWORDS
 
 STANDARD, JOIN, VARIABLE = 8, 4, 4  # columns of indentation
-_REG_TYPES = {2205: "relation", 2206: "type", 4089: "schema", 4096: "role", 24: "function", 2202: "function"}
+_REG_TYPES = {
+    oids.REGCLASS: "relation", oids.REGTYPE: "type", oids.REGNAMESPACE: "schema", oids.REGROLE: "role",
+    oids.REGPROC: "function", oids.REGPROCEDURE: "function",
+}  # fmt: skip
 
 
 @cache
@@ -194,18 +199,18 @@ class ExpressionPrinter:
         oid = expr.type.oid
         text = self.value_text(expr.value, oid)
         label = True
-        if oid == 16:
+        if oid == oids.BOOL:
             self.add("true" if expr.value else "false")
             label = False
-        elif oid == 23 and not text.startswith("-"):
+        elif oid == oids.INT4 and not text.startswith("-"):
             self.add(text)
             label = False
-        elif oid == 1700 and text[0].isdigit() and any(char in "eE." for char in text):
+        elif oid == oids.NUMERIC and text[0].isdigit() and any(char in "eE." for char in text):
             self.add(text)
             label = expr.type.typmod >= 0
         else:
             self.add(quote_literal(text))
-        if show_type >= 0 and ((label and oid != 705) or show_type > 0):
+        if show_type >= 0 and ((label and oid != oids.UNKNOWN) or show_type > 0):
             self.add(f"::{self.type(expr.type)}")
 
     def value_text(self, value: object, oid: int) -> str:
@@ -219,9 +224,9 @@ class ExpressionPrinter:
             if kind in ("schema", "role"):
                 item = self.catalog.get(value)
                 return quote_identifier(getattr(item, "name", str(value)))
-            if kind == "function" and oid == 24:
+            if kind == "function" and oid == oids.REGPROC:
                 return registry.function(value).name
-        if oid == 705:
+        if oid == oids.UNKNOWN:
             return str(value)
         return types.lookup(oid).text_encoder()(value).decode()
 
@@ -304,7 +309,7 @@ class ExpressionPrinter:
             if len(arguments) > 3:
                 self.bare_sequence(" FOR ", arguments[3])
             self.add(")")
-        elif name == "substring" and arguments[1].type.oid == 23:
+        elif name == "substring" and arguments[1].type.oid == oids.INT4:
             self.bare_sequence("SUBSTRING(", arguments[0], " FROM ", arguments[1])
             if len(arguments) > 2:
                 self.bare_sequence(" FOR ", arguments[2])
@@ -470,7 +475,7 @@ class ExpressionPrinter:
         self.add("ROW(")
         self.expressions(expr.elements)
         self.add(")")
-        if expr.type.oid != _RECORD:
+        if expr.type.oid != oids.RECORD:
             self.add(f"::{self.type(expr.type)}")
 
     def row_compare(self, expr: tree.RowCompare) -> None:
@@ -658,7 +663,6 @@ _WORDS = (
 )  # fmt: skip
 
 
-_RECORD = 2249
 _PARTS = frozenset(ITEMS.values())
 _CASTS = (tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce, tree.CoerceToDomain)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from catalog.types.oids import JSON_TYPES
 from engine.sql import tree
 from engine.sql.tree_walk import children
 
@@ -25,7 +26,6 @@ _TOTAL_OPERATORS = frozenset((
     "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "@>", "<@", "&&",
     "^@", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
 ))  # fmt: skip
-JSON_TYPES = frozenset((114, 3802))
 
 
 class Folding:

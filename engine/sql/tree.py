@@ -19,6 +19,7 @@ from catalog.functions.base import Function, Operator
 from catalog.records import dataclass
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
+from catalog.types.oids import BOOL, RECORD
 
 ROW_NUMBER = -1
 """The column of a Var that is the hidden number (int8) of a row of a table without a primary key."""
@@ -221,7 +222,7 @@ class GroupingFunc:
 class BoolExpr:
     operator: str  # and | or | not
     arguments: tuple[Expr, ...]
-    type: TypeRef = TypeRef(16)
+    type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 
 
@@ -231,7 +232,7 @@ class NullTest:
 
     argument: Expr
     is_null: bool
-    type: TypeRef = TypeRef(16)
+    type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
     whole: bool = False
 
@@ -240,7 +241,7 @@ class NullTest:
 class BooleanTest:
     argument: Expr
     test: str
-    type: TypeRef = TypeRef(16)
+    type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 
 
@@ -253,7 +254,7 @@ class DistinctExpr:
     left: Expr
     right: Expr
     negated: bool  # IS NOT DISTINCT FROM
-    type: TypeRef = TypeRef(16)
+    type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 
 
@@ -276,7 +277,7 @@ class ScalarArrayOp:
     use_or: bool  # ANY
     left: Expr
     right: Expr
-    type: TypeRef = TypeRef(16)
+    type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 
 
@@ -321,7 +322,7 @@ class ArrayExpr:
 class RowExpr:
     elements: tuple[Expr, ...]
     names: tuple[str, ...]
-    type: TypeRef = TypeRef(2249)
+    type: TypeRef = TypeRef(RECORD)
     location: int = node_field(default=-1, compare=False)
 
 
@@ -334,7 +335,7 @@ class RowCompare:
     functions: tuple[Function, ...]
     left: tuple[Expr, ...]
     right: tuple[Expr, ...]
-    type: TypeRef = TypeRef(16)
+    type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 
 
@@ -407,7 +408,7 @@ class CurrentOf:
     """WHERE CURRENT OF: TRUE for the row of the changed table under which the cursor is."""
 
     cursor: str
-    type: TypeRef = TypeRef(16)
+    type: TypeRef = TypeRef(BOOL)
     location: int = node_field(default=-1, compare=False)
 
 

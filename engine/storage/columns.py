@@ -39,8 +39,7 @@ _TEXTS = frozenset(
      oids.XML, oids.BIT, oids.VARBIT, oids.ACLITEM, oids.PG_NODE_TREE, oids.CITEXT,
      oids.HSTORE, oids.TSVECTOR, oids.TSQUERY)
 )  # fmt: skip
-_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)  # they start at 0
-_UNSHAPED = (*_VECTORS, oids.RECORD_ARRAY)
+_UNSHAPED = (*oids.VECTORS, oids.RECORD_ARRAY)
 _STORED_IS_ARROW = {
     oids.INT2: pa.int16(),
     oids.INT4: pa.int32(),
@@ -178,7 +177,7 @@ def _make_form(sql_type: SqlType) -> ColumnForm:
         )
     if oid == oids.DATE:
         return _shifted_form(pa.date32(), "<i4", EPOCH_DAYS)
-    if oid in (oids.TIMESTAMP, oids.TIMESTAMPTZ):
+    if oid in oids.TIMESTAMPS:
         return _shifted_form(pa.timestamp("us"), "<i8", EPOCH_MICROSECONDS)
     if sql_type.duckdb_type() == "BIGINT" and code in ("I", "i"):
         return ColumnForm(
@@ -315,7 +314,7 @@ def _array_form(oid: int, element_oid: int) -> ColumnForm:
     from engine.storage.arrays import lists_of  # it needs the forms of elements
 
     element = column_form(element_oid)
-    first, make = (0, vector_of) if oid in _VECTORS else (1, Array.of)
+    first, make = (0, vector_of) if oid in oids.VECTORS else (1, Array.of)
 
     def values_in(column: Column) -> list[Any]:
         if pa.types.is_string(column.type):

@@ -215,7 +215,7 @@ def _pieces(type_ref: TypeRef, column: Column) -> Any:
     if oid == oids.UUID:
         assert form.numbers_in is not None
         return form.numbers_in(column).view(np.uint8).reshape(len(column), 16)
-    if oid in (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME):
+    if oid in oids.COLLATABLE:
         text = column.cast(pa.string()) if column.type != pa.string() else column
         if oid == oids.BPCHAR:
             text = pc.utf8_rtrim(text, " ")

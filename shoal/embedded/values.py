@@ -31,12 +31,7 @@ Decode = Callable[[bytes], Any]
 _ORIGIN = datetime.datetime(2000, 1, 1)
 _UTC_ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _DAY = 86_400_000_000
-_PLAIN = frozenset(
-    (
-        oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.TEXT,
-        oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.BYTEA,
-    )
-)  # fmt: skip
+_PLAIN = oids.NUMBERS | oids.COLLATABLE | {oids.BOOL, oids.BYTEA}
 
 
 class Json:

@@ -39,7 +39,6 @@ from engine.sql import tree
 from engine.sql.tree_walk import walk
 
 _SCALED = frozenset({"sum", "avg", "min", "max", "count"})
-_ANY, _ANYELEMENT, _ANYCOMPATIBLE = 2276, 2283, 5077
 
 
 @dataclass(slots=True)
@@ -173,7 +172,7 @@ def _depends_on_order(call: Call) -> bool:
 
 
 def _of_floats(call: Call) -> bool:
-    return bool(call.types) and call.types[0].oid in (oids.FLOAT4, oids.FLOAT8)
+    return bool(call.types) and call.types[0].oid in oids.FLOATS
 
 
 def _scaled(call: Call) -> Piece:
@@ -224,7 +223,7 @@ def _native(call: Call, found: Implementation) -> Piece | None:
     if isinstance(found.duckdb, str):
         declared = call.function.argument_types
         arguments = [
-            convert(piece, GENERAL).sql if type_.oid == oids.NUMERIC and wanted != _ANY else piece.sql
+            convert(piece, GENERAL).sql if type_.oid == oids.NUMERIC and wanted != oids.ANY else piece.sql
             for piece, type_, wanted in zip(call.arguments, call.types, declared, strict=False)
         ]
         sql: str | None = found.duckdb.format(*arguments)
@@ -259,7 +258,6 @@ def _over_lists(call: Call, found: Implementation) -> Piece:
 
 # ---- windows --------------------------------------------------------------------------------------------------------
 
-_INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
 _FRAMELESS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"})
 _DEFAULT_FRAME = ("range", "unbounded_preceding", "current_row")
 _BOUNDS = {
@@ -303,7 +301,7 @@ def _value_form(call: Call) -> tuple[str, tuple[tuple[TypeRef, str], ...]]:
     values = [
         index
         for index, oid in enumerate(call.function.argument_types)
-        if oid in (_ANYELEMENT, _ANYCOMPATIBLE) and call.function.result_type == oid
+        if oid in (oids.ANYELEMENT, oids.ANYCOMPATIBLE) and call.function.result_type == oid
     ]
     if not values:
         return form_of(call.result.oid), ()
@@ -339,7 +337,7 @@ def _has_range_offset(clause: tree.WindowClause) -> bool:
 def _range_key(scope: Scope, order: tree.SortClause) -> str:
     """The one column that RANGE with an offset counts along; integers so wide that no sum with an offset overflows."""
     key = expression(scope, order.expression)
-    if order.expression.type.oid in _INTEGERS:
+    if order.expression.type.oid in oids.INTEGERS:
         return without_volatility(sort_key(f"CAST({key.sql} AS HUGEINT)", order.descending, order.nulls_first))
     items = sort_item(scope.generation, key, order.expression.type, order.descending, order.nulls_first)
     return without_volatility(items)
@@ -356,9 +354,9 @@ def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr 
             offset.type.oid == oids.NUMERIC and piece.form == GENERAL
         ):
             not_supported("RANGE with an offset over numeric of no fixed scale on this query")
-        if offset.type.oid in _INTEGERS:
+        if offset.type.oid in oids.INTEGERS:
             return f"CAST({piece.sql} AS HUGEINT) {kind.upper()}"
-        if offset.type.oid in (oids.FLOAT4, oids.FLOAT8):
+        if offset.type.oid in oids.FLOATS:
             return f"{_finite_offset(piece.sql)} {kind.upper()}"
     return f"{piece.sql} {kind.upper()}"
 

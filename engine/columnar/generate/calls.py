@@ -34,7 +34,7 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.set_functions import unnested
 from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
-from engine.columnar.generate.texts import TEXTS, UTC, WHOLE, as_declared, from_text, over_elements, to_text
+from engine.columnar.generate.texts import TEXTS, UTC, as_declared, from_text, over_elements, to_text
 from engine.columnar.generate.udf import (
     function_signature,
     is_composite,
@@ -60,7 +60,7 @@ _OF_THE_VALUE = frozenset(f"numeric_{name}" for name in ("float8", "float4", "in
 _UNNEST = 2331  # OID of unnest(anyarray)
 _TIMES = {"now": TRANSACTION_TIME, "statement_timestamp": STATEMENT_TIME}
 _CONCATENATIONS = frozenset({"anytextcat", "textanycat"})
-_JOINED_AS_PRINTED = WHOLE | {oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME}
+_JOINED_AS_PRINTED = oids.WHOLE_NUMBERS | oids.UNPADDED_TEXTS | {oids.NUMERIC}
 _VOLATILE_UDFS = frozenset({"clock_timestamp", "timeofday", "gen_random_uuid", "pg_random_uuid"}) | {
     "uuid_generate_v1",
     "uuid_generate_v1mc",

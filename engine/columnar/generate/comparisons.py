@@ -27,7 +27,9 @@ from engine.columnar.generate.udf import function_signature, is_composite, key_s
 _BY_KEY = frozenset(
     {oids.JSONB, oids.TIMETZ, oids.CITEXT, oids.HSTORE, oids.TSVECTOR, oids.INET, oids.CIDR, *RANGE_OIDS}
 )
-_INCOMPARABLE = frozenset({oids.JSON, oids.JSONPATH, 142, 600, 601, 602, 603, 604, 628})  # json, xml, geometric types
+_INCOMPARABLE = frozenset(
+    {oids.JSON, oids.JSONPATH, oids.XML, oids.POINT, oids.LSEG, oids.PATH, oids.BOX, oids.POLYGON, oids.LINE}
+)
 _NAME = re.compile(r"[\w.]+")
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # fmt: off

@@ -35,7 +35,6 @@ from engine.columnar.generate.forms import (
     unify,
     unify_pieces,
 )
-from engine.columnar.generate.literals import INTEGERS
 from engine.columnar.generate.state import MANY, Scope, Source, expression, makes, scaled_expression
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import is_composite, row_signature
@@ -310,7 +309,7 @@ def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
             return _assigned_slice(scope, node, array, upper)
         return _slice(array, _index(scope, node.lower[0]), upper)
     assert upper is not None
-    if node.argument.type.oid in (oids.INT2VECTOR, oids.OIDVECTOR):  # they start at 0
+    if node.argument.type.oid in oids.VECTORS:  # they start at 0
         return Piece(f"CASE WHEN {upper} >= 0 THEN {_named(array)}[{upper} + 1] END", array.form[:-2])
     if node.assignment is not None:
         return _assigned(array, upper, expression(scope, node.assignment))
@@ -447,7 +446,7 @@ def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], str] | None:
     array = node.right.value if isinstance(node.right, tree.Const) else None
     element = types.element_of(node.right.type.oid)
     same = COMPARISONS.get(node.function.source) == ("=" if node.use_or else "<>")
-    if same and isinstance(array, Array) and element in INTEGERS and len(array.elements) >= MANY:
+    if same and isinstance(array, Array) and element in oids.INTEGERS and len(array.elements) >= MANY:
         return array.elements, form_of(element)
     return None
 

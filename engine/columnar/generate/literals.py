@@ -19,8 +19,6 @@ from engine.columnar.generate.udf import is_composite
 from engine.sql import tree
 from engine.storage.columns import ShapedArray
 
-INTEGERS = frozenset((oids.INT2, oids.INT4, oids.INT8))
-
 _EPOCH = datetime.date(2000, 1, 1)
 _MOMENT = datetime.datetime(2000, 1, 1)
 _DATE_RANGE = range((datetime.date.min - _EPOCH).days, (datetime.date.max - _EPOCH).days + 1)
@@ -168,7 +166,7 @@ def _array(value: Array, type_: TypeRef) -> Piece:
     if len(value.dimensions) > 1 or (value.lower_bounds and value.lower_bounds != (1,)):
         raise ShapedArray
     element = types.element_of(type_.oid)
-    if element in INTEGERS and len(value.elements) >= MANY:  # as an expression for each they take DuckDB seconds
+    if element in oids.INTEGERS and len(value.elements) >= MANY:  # as an expression for each they take DuckDB seconds
         return Piece(f"CAST('[{_listed(value.elements)}]' AS {form_of(element)}[])", f"{form_of(element)}[]")
     pieces = [literal(item, TypeRef(element)) for item in value.elements]
     form = form_of(element)

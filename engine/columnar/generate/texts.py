@@ -25,7 +25,7 @@ from engine.columnar.generate.forms import Piece, convert, form_of, text_literal
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import input_signature, output_signature, row_signature, udf_form
 
-TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.CSTRING})
+TEXTS = oids.COLLATABLE | {oids.CHAR, oids.UNKNOWN, oids.CSTRING}
 _AS_STORED = TEXTS | {
     oids.JSON,
     oids.JSONB,
@@ -40,7 +40,6 @@ _AS_STORED = TEXTS | {
     oids.TSVECTOR,
     oids.TSQUERY,
 }
-WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID})
 
 UTC = frozenset({"UTC", "GMT", "Etc/UTC"})
 _FOUR_DIGITS = "{0} BETWEEN '0001-01-01'::%s AND '9999-12-31'::%s"
@@ -71,7 +70,7 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
         return Piece(registered.make(generation, [piece.sql]), "VARCHAR")
     if holds_names(known := types.lookup(oid)):
         return _names_text(generation, piece, known)
-    if oid in WHOLE or oid in (oids.NUMERIC, oids.TIME):
+    if oid in oids.WHOLE_NUMBERS or oid in (oids.NUMERIC, oids.TIME):
         return convert(piece, "VARCHAR")
     if oid == oids.BOOL:
         return _made(piece, "CASE WHEN {0} THEN 't' WHEN NOT {0} THEN 'f' END")
@@ -196,7 +195,7 @@ _READABLE: dict[int, tuple[str, str]] = {
         "TRY_CAST(@ AS TIMESTAMP)",
     ),
 }
-_SURE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.FLOAT8, oids.NUMERIC})
+_SURE = oids.INTEGERS | {oids.FLOAT8, oids.NUMERIC}
 
 
 def from_text(generation: Generation, text: Piece, target: TypeRef) -> Piece:

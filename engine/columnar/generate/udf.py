@@ -27,15 +27,15 @@ from catalog.types.user import FIRST_USER_OID
 from engine.columnar.generate.forms import arrays_as_text, form_of
 from engine.columnar.interface import UdfSignature
 
-POLYMORPHIC = frozenset({2276, 2277, 2283, 2776, 3500, 3831, 4537, 5077, 5078, 5079, 5080, 4538})
+_UNDECIDED = oids.POLYMORPHIC | {oids.ANY}
 _OF_SETTINGS = frozenset(
     {oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.BYTEA, oids.FLOAT4, oids.FLOAT8, oids.TIMETZ}
-    | {oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, oids.TSMULTIRANGE, oids.TSTZMULTIRANGE, oids.DATEMULTIRANGE}
+    | oids.TIME_RANGES
     | GEOMETRY_OIDS
 )
-_INPUT_OF_SETTINGS = frozenset({oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.TIMETZ}) | {
-    oids.TSRANGE, oids.TSTZRANGE, oids.DATERANGE, oids.TSMULTIRANGE, oids.TSTZMULTIRANGE, oids.DATEMULTIRANGE,
-}  # fmt: skip
+_INPUT_OF_SETTINGS = (
+    frozenset({oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.TIMETZ}) | oids.TIME_RANGES
+)
 TEXT = TypeRef(oids.TEXT)
 
 
@@ -56,7 +56,7 @@ def function_signature(
     if not name:
         name = f"f_{function.oid}"
         actual = tuple(argument.oid for argument in arguments)
-        polymorphic = any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type))
+        polymorphic = any(oid in _UNDECIDED for oid in (*function.argument_types, function.result_type))
         if polymorphic or (oids.CIDR in actual and actual != function.argument_types):  # read as what they are
             name += "".join(f"_{argument.oid}" for argument in arguments) + f"_{result.oid}"
     return UdfSignature(
@@ -113,7 +113,7 @@ def set_signature(
         row = udf_form(result.oid)
     suffix = ""
     undeclared = bool(fields) and not function.output_types  # a column definition list says what they are
-    if undeclared or any(oid in POLYMORPHIC for oid in (*function.argument_types, function.result_type)):
+    if undeclared or any(oid in _UNDECIDED for oid in (*function.argument_types, function.result_type)):
         suffix = "".join(f"_{item.oid}" for item in (*arguments, *(fields or (result,))))
     return UdfSignature(
         name=f"s_{function.oid}{suffix}",

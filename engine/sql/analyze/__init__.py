@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from catalog.schema import Table, View
 from catalog.types.base import TypeRef
+from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import calls, collations, comparisons, expressions, subscripts
 from engine.sql.analyze.changes import change_statement
@@ -32,7 +33,6 @@ from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_expression
 from engine.sql.analyze.select import select_query
 from engine.sql.analyze.state import Shared, State
-from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.analyze.typenames import resolve_type, type_from_text
 from engine.sql.tree_walk import walk
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from catalog.functions import registry
 from catalog.functions.base import Function
 from catalog.schema import Table
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
@@ -325,11 +326,11 @@ def _frame(
 
 # RANGE offsets: the type of the ordering column -> the type of the offset (the in_range support functions).
 _RANGE_OFFSETS = {
-    typeinfo.INT2: typeinfo.INT8, typeinfo.INT4: typeinfo.INT8, typeinfo.INT8: typeinfo.INT8,
-    typeinfo.FLOAT4: typeinfo.FLOAT8, typeinfo.FLOAT8: typeinfo.FLOAT8, typeinfo.NUMERIC: typeinfo.NUMERIC,
-    typeinfo.DATE: typeinfo.INTERVAL, typeinfo.TIME: typeinfo.INTERVAL, typeinfo.TIMETZ: typeinfo.INTERVAL,
-    typeinfo.TIMESTAMP: typeinfo.INTERVAL, typeinfo.TIMESTAMPTZ: typeinfo.INTERVAL,
-    typeinfo.INTERVAL: typeinfo.INTERVAL,
+    oids.INT2: oids.INT8, oids.INT4: oids.INT8, oids.INT8: oids.INT8,
+    oids.FLOAT4: oids.FLOAT8, oids.FLOAT8: oids.FLOAT8, oids.NUMERIC: oids.NUMERIC,
+    oids.DATE: oids.INTERVAL, oids.TIME: oids.INTERVAL, oids.TIMETZ: oids.INTERVAL,
+    oids.TIMESTAMP: oids.INTERVAL, oids.TIMESTAMPTZ: oids.INTERVAL,
+    oids.INTERVAL: oids.INTERVAL,
 }  # fmt: skip
 
 
@@ -337,7 +338,7 @@ def _frame_offset(state: State, mode: str, offset: ast.Node, order: tuple[tree.S
     construct = mode.upper()
     value = expression(state, offset, f"window {construct}")
     if mode != "range":
-        value = coerce.to_specific(state, value, typeinfo.INT8, construct)
+        value = coerce.to_specific(state, value, oids.INT8, construct)
     else:
         ordered = order[0].expression.type.oid
         wanted = _RANGE_OFFSETS.get(ordered)

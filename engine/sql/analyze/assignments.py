@@ -20,6 +20,7 @@ from catalog.schema import Column
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.oids import JSONB
 from catalog.types.user import entry_of
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
@@ -27,7 +28,7 @@ from engine.sql.analyze.domains import to_domain
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import State
 from engine.sql.analyze.subscripts import hstore_key, jsonb_path, part_number, subscript
-from engine.sql.analyze.typeinfo import JSONB, element_type, facts, type_name
+from engine.sql.analyze.typeinfo import BOOL_REF, element_type, facts, type_name
 from engine.sql.tree_walk import is_volatile
 
 _REWRITE = "You will need to rewrite or cast the expression."
@@ -204,7 +205,7 @@ class _Part:
         path, first_is_number = jsonb_path(self.state, subscripts, self.location)
         stored = self.stored(before, TypeRef(JSONB), name, rest, subscripting=True)
         function = registry.function(ASSIGN)
-        arguments = (before, path, stored, tree.Const(first_is_number, TypeRef(16)))
+        arguments = (before, path, stored, tree.Const(first_is_number, BOOL_REF))
         return tree.FuncExpr(function, arguments, TypeRef(JSONB), None, "call", False, self.location)
 
 

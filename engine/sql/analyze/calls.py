@@ -9,17 +9,19 @@ from typing import NoReturn
 from catalog.functions.base import Function
 from catalog.routines import LANGUAGE
 from catalog.schema import Catalog, Domain
+from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.oids import ANY, UNKNOWN
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, json_records, json_rows, scope, typeinfo
+from engine.sql.analyze import coerce, json_records, json_rows, scope
 from engine.sql.analyze.declared import result_domain
 from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.resolve import Candidate, Found, argument, find_function, signature
 from engine.sql.analyze.state import Shared, State
-from engine.sql.analyze.typeinfo import ANY, UNKNOWN, array_type, element_type, type_name
+from engine.sql.analyze.typeinfo import array_type, element_type, type_name
 
 _SETS_ALLOWED = frozenset(
     {
@@ -34,25 +36,25 @@ _SETS_ALLOWED = frozenset(
     }
 )
 _VALUE_FUNCTIONS = {
-    "current_date": typeinfo.DATE,
-    "current_time": typeinfo.TIMETZ,
-    "current_timestamp": typeinfo.TIMESTAMPTZ,
-    "localtime": typeinfo.TIME,
-    "localtimestamp": typeinfo.TIMESTAMP,
+    "current_date": oids.DATE,
+    "current_time": oids.TIMETZ,
+    "current_timestamp": oids.TIMESTAMPTZ,
+    "localtime": oids.TIME,
+    "localtimestamp": oids.TIMESTAMP,
 }
 
 
 @handles(ast.SqlValueFunction)
 def sql_value_function(state: State, node: ast.SqlValueFunction) -> tree.Expr:
     """current_timestamp, current_user, ...: date and time types with their precision, else name."""
-    oid = _VALUE_FUNCTIONS.get(node.name, typeinfo.NAME)
+    oid = _VALUE_FUNCTIONS.get(node.name, oids.NAME)
     typmod = -1 if node.precision is None else min(node.precision, 6)
     return tree.SqlValueFunction(node.name, node.precision, TypeRef(oid, typmod), node.location)
 
 
 def _is_void_parameter(argument: tree.Expr) -> bool:
     """Dropped, as in PostgreSQL: drivers put one in the place of an OUT argument (ParseFuncOrColumn)."""
-    return isinstance(argument, tree.Param) and argument.type.oid == typeinfo.VOID
+    return isinstance(argument, tree.Param) and argument.type.oid == oids.VOID
 
 
 @handles(ast.FuncCall)
@@ -107,7 +109,7 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     display = "sql_syntax" if node.sql_syntax else "call"
     variadic = node.variadic and bool(function.variadic)
     if function.source == "pg_collation_for":
-        if arguments[0].type.oid == typeinfo.UNKNOWN and _is_literal(state, arguments[0]):
+        if arguments[0].type.oid == oids.UNKNOWN and _is_literal(state, arguments[0]):
             return tree.Const(None, result, node.location)
         state.shared.collated = True
     made = tree.FuncExpr(function, ready, result, None, display, variadic, node.location)
@@ -211,7 +213,7 @@ def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) ->
     defined = state.environment.find_type(schema, node.names[-1])
     if defined is None or isinstance(defined, Domain):
         return 0
-    literal = argument.type.oid == typeinfo.UNKNOWN and _is_literal(state, argument)
+    literal = argument.type.oid == oids.UNKNOWN and _is_literal(state, argument)
     return defined.oid if literal or coerce.find_pathway(defined.oid, argument.type.oid, "e")[0] == "io" else 0
 
 
@@ -238,7 +240,7 @@ def _prepare(
     function = candidate.function
     values, declared = _ordered(state, candidate, arguments)
     domain = 0
-    if function.result_type in typeinfo.POLYMORPHIC:
+    if function.result_type in oids.POLYMORPHIC:
         domain = result_domain([item.type for item in values], declared, function.result_type)
     result = coerce.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
     ready: list[tree.Expr] = []

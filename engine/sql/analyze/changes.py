@@ -8,6 +8,7 @@ from dataclasses import replace
 from catalog.schema import PG_CATALOG_OID, Column, Index, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
+from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.assignments import check_default, store_part
@@ -20,7 +21,7 @@ from engine.sql.analyze.rules import TableRules, table_rules
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import expand_star, range_columns, settle, target_list
-from engine.sql.analyze.typeinfo import TEXT_REF, UNKNOWN, type_name
+from engine.sql.analyze.typeinfo import TEXT_REF, type_name
 from engine.sql.analyze.updatable import view_target
 from engine.sql.analyze.with_clause import with_clause
 from engine.sql.tree_walk import shift_levels, walk

@@ -7,14 +7,15 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from catalog.schema import Table
+from catalog.types import oids
+from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, scope, typeinfo
+from engine.sql.analyze import coerce, scope
 from engine.sql.analyze.aggregates import sort_clause
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.errors import fail, location_of, refuse
 from engine.sql.analyze.sortable import must_have_equality
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.tree_walk import walk_with_depth
 
 
@@ -125,7 +126,7 @@ def limit(state: State, node: ast.Node | None, construct: str, with_ties: bool =
     """transformLimitClause: a bigint without variables of this level."""
     if node is None:
         return None
-    value = coerce.to_specific(state, expression(state, node, construct), typeinfo.INT8, construct)
+    value = coerce.to_specific(state, expression(state, node, construct), oids.INT8, construct)
     for item, depth in walk_with_depth(value):
         if isinstance(item, tree.Var) and item.levels_up == depth:
             fail("42P10", f"argument of {construct} must not contain variables", item.location)

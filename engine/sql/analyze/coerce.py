@@ -13,18 +13,10 @@ from dataclasses import replace
 from catalog import collations
 from catalog.errors import SqlError
 from catalog.functions import registry
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
-from catalog.types.oids import NAMED_ARRAY_TYPES, TEXT_ARRAY
-from catalog.types.user import FIRST_USER_OID, entry_of
-from engine.sql import tree
-from engine.sql.analyze import typeinfo
-from engine.sql.analyze.declared import common_domain
-from engine.sql.analyze.domains import checked, to_domain
-from engine.sql.analyze.errors import fail
-from engine.sql.analyze.literals import read_literal
-from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import (
+from catalog.types.oids import (
     ANY,
     ANYARRAY,
     ANYCOMPATIBLE,
@@ -36,17 +28,22 @@ from engine.sql.analyze.typeinfo import (
     BOOL,
     INT4,
     INTERVAL,
+    NAMED_ARRAY_TYPES,
     POLYMORPHIC,
     RECORD,
-    RECORDARRAY,
     TEXT,
+    TEXT_ARRAY,
     UNKNOWN,
-    cached_for_builtins,
-    category,
-    element_type,
-    facts,
-    type_name,
 )
+from catalog.types.user import FIRST_USER_OID, entry_of
+from engine.sql import tree
+from engine.sql.analyze import typeinfo
+from engine.sql.analyze.declared import common_domain
+from engine.sql.analyze.domains import checked, to_domain
+from engine.sql.analyze.errors import fail
+from engine.sql.analyze.literals import read_literal
+from engine.sql.analyze.state import State
+from engine.sql.analyze.typeinfo import cached_for_builtins, category, element_type, facts, type_name
 
 _RANK = {"i": 0, "a": 1, "e": 2}
 _ALWAYS = frozenset({ANY, ANYELEMENT, ANYNONARRAY, ANYCOMPATIBLE, ANYCOMPATIBLENONARRAY})
@@ -65,7 +62,7 @@ def find_pathway(target: int, source: int, context: str) -> tuple[str, int]:
             return "function", cast.function
         return ("io", 0) if cast.method == "i" else ("relabel", 0)
     result = "none"
-    if target not in (typeinfo.OIDVECTOR, typeinfo.INT2VECTOR):
+    if target not in oids.VECTORS:
         to_element, from_element = element_type(target), element_type(source)
         if to_element and from_element and find_pathway(to_element, from_element, context)[0] != "none":
             result = "array"
@@ -175,7 +172,7 @@ def _converted(
         return tree.RelabelType(expr, TypeRef(oid), not explicit, location)
     if kind != "none":
         return _build(kind, function, expr, TypeRef(oid, target.typmod), context, explicit, location)
-    if oid in (RECORD, RECORDARRAY):
+    if oid in oids.RECORDS:
         return expr
     if source == RECORD and facts(oid).kind == "c":
         return _record_to_composite(state, expr, target, context, explicit, location)
@@ -417,7 +414,7 @@ def resolve_polymorphic(
         if result in POLYMORPHIC:
             raise _no_match(
                 "could not determine polymorphic type because input has type unknown"
-                if result in typeinfo.FAMILY_ONE
+                if result in oids.ANY_FAMILY
                 else "could not determine polymorphic common type because input has type unknown"
             )
         return result
@@ -427,8 +424,8 @@ def resolve_polymorphic(
         found.agree(lenient=True)
         return 0
     if found.array == ANYARRAY and not allow_polymorphic:  # as columns of pg_stats are: nothing can agree with it
-        alone = sum(oid in typeinfo.FAMILY_ONE for oid in declared) == 1
-        if not alone or (result != ANYARRAY and result in typeinfo.FAMILY_ONE):
+        alone = sum(oid in oids.ANY_FAMILY for oid in declared) == 1
+        if not alone or (result != ANYARRAY and result in oids.ANY_FAMILY):
             raise _no_match('cannot determine element type of "anyarray" argument')
     found.agree(lenient=False)
     for position, oid in enumerate(declared):
@@ -451,11 +448,11 @@ class _Polymorphic:
 
     def gather(self) -> None:
         for oid, want in zip(self.actual, self.declared, strict=False):
-            if want in typeinfo.FAMILY_ONE:
+            if want in oids.ANY_FAMILY:
                 self.has_one = True
                 if oid != UNKNOWN:
                     self._bind_one(want, oid)
-            elif want in typeinfo.FAMILY_TWO:
+            elif want in oids.ANYCOMPATIBLE_FAMILY:
                 self.has_two = True
                 if oid != UNKNOWN:
                     self._bind_two(want, oid)
@@ -463,7 +460,7 @@ class _Polymorphic:
                     self.unknown_two = True
 
     def _bind_one(self, want: int, oid: int) -> None:
-        slots = {ANYARRAY: "array", typeinfo.ANYRANGE: "range", typeinfo.ANYMULTIRANGE: "multirange"}
+        slots = {ANYARRAY: "array", oids.ANYRANGE: "range", oids.ANYMULTIRANGE: "multirange"}
         slot = slots.get(want, "element")
         names = {"array": "anyarray", "element": "anyelement", "range": "anyrange", "multirange": "anymultirange"}
         known = getattr(self, slot)
@@ -480,7 +477,7 @@ class _Polymorphic:
             raise _no_match(f"argument declared anymultirange is not a multirange type but type {type_name(oid)}")
         if want == ANYNONARRAY and element_type(oid):
             raise _no_match(f"type matched to anynonarray is an array type: {type_name(oid)}")
-        if want == typeinfo.ANYENUM and facts(oid).kind != "e":
+        if want == oids.ANYENUM and facts(oid).kind != "e":
             raise _no_match(f"type matched to anyenum is not an enum type: {type_name(oid)}")
 
     def _bind_two(self, want: int, oid: int) -> None:
@@ -493,7 +490,7 @@ class _Polymorphic:
                 raise _no_match('arguments declared "anycompatiblerange" are not all alike')
             self.compatible_range = oid
             self.compatible.append(typeinfo.range_subtype(oid))
-        elif want == typeinfo.ANYCOMPATIBLEMULTIRANGE:
+        elif want == oids.ANYCOMPATIBLEMULTIRANGE:
             if not typeinfo.multirange_range(oid):
                 raise _no_match('arguments declared "anycompatiblemultirange" are not all alike')
             self.compatible_multirange = oid
@@ -545,13 +542,13 @@ class _Polymorphic:
 
     def concrete(self, oid: int) -> int:
         """What a polymorphic type stands for in this call."""
-        if oid in (ANYELEMENT, ANYNONARRAY, typeinfo.ANYENUM):
+        if oid in (ANYELEMENT, ANYNONARRAY, oids.ANYENUM):
             return self.element
         if oid == ANYARRAY:
             return self.array or self._array_of(self.element)
-        if oid == typeinfo.ANYRANGE:
+        if oid == oids.ANYRANGE:
             return self.range or self._missing("anyrange")
-        if oid == typeinfo.ANYMULTIRANGE:
+        if oid == oids.ANYMULTIRANGE:
             return self.multirange or typeinfo.multirange_of(self.range) or self._missing("anymultirange")
         if oid in (ANYCOMPATIBLE, ANYCOMPATIBLENONARRAY):
             return self.common

@@ -9,6 +9,7 @@ from typing import Any
 from catalog import collations
 from catalog.types import element_of
 from catalog.types.collated import FIRST_OID, Rules, plain
+from catalog.types.oids import COLLATABLE
 from engine.sql import tree
 from engine.sql.tree_walk import shift_levels, substitute
 
@@ -18,13 +19,10 @@ def loose(rules: Rules | None) -> bool:
     return rules is not None and not rules.deterministic
 
 
-_TEXTS = frozenset((19, 25, 1042, 1043))
-
-
 def texts(node: Any) -> bool:
     """Whether its values are texts, or arrays of them."""
     oid = plain(node.type.oid)
-    return oid in _TEXTS or element_of(oid) in _TEXTS
+    return oid in COLLATABLE or element_of(oid) in COLLATABLE
 
 
 def as_collated(node: Any, rules: Rules | None) -> Any:

@@ -31,6 +31,7 @@ from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Table, View, Virtual
 from catalog.types import format_type
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules
+from catalog.types.oids import UNKNOWN
 from engine.sql import tree
 from engine.sql.analyze.coerce import expr_location
 from engine.sql.analyze.collated_functions import (
@@ -61,7 +62,6 @@ from engine.sql.analyze.collated_trees import (
     with_collated_output,
 )
 from engine.sql.analyze.errors import fail
-from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.tree_walk import node_fields, walk
 
 NONE, IMPLICIT, CONFLICT, EXPLICIT = range(4)

@@ -9,11 +9,11 @@ from catalog.errors import SqlError
 from catalog.schema import Domain
 from catalog.types import format_type, oids, type_row
 from catalog.types.base import TypeRef
-from catalog.types.oids import RECORD_ARRAY
+from catalog.types.oids import RECORD, RECORDS, UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import RECORD, UNKNOWN, type_name
+from engine.sql.analyze.typeinfo import type_name
 from engine.sql.analyze.typenames import resolve_type
 
 Definitions = tuple[ast.ColumnDefinitionItem, ...]
@@ -65,7 +65,7 @@ def columns_of(state: State, definitions: Definitions, value: tree.Expr) -> list
             raise SqlError("42701", f'column name "{column.name}" specified more than once')
     for column in found:
         oid = column.type.oid
-        if oid not in (RECORD, RECORD_ARRAY) and (oid == UNKNOWN or getattr(type_row(oid), "category", "") == "P"):
+        if oid not in RECORDS and (oid == UNKNOWN or getattr(type_row(oid), "category", "") == "P"):
             raise SqlError("42P16", f'column "{column.name}" has pseudo-type {format_type(oid)}')
     for row in _listed_rows(value):
         check_row([item.type for item in row.elements], [column.type for column in found])

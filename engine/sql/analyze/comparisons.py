@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
+from catalog.types import oids
 from catalog.types.base import Integers, TypeRef
+from catalog.types.oids import BOOL, INTEGERS, RECORD, UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
@@ -17,10 +19,9 @@ from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import BOOL, BOOL_REF, RECORD, TEXT_REF, UNKNOWN, UNKNOWN_REF, array_type, element_type
+from engine.sql.analyze.typeinfo import BOOL_REF, TEXT_REF, UNKNOWN_REF, array_type, element_type
 from engine.sql.tree_walk import walk_with_depth
 
-_INTEGERS = frozenset((typeinfo.INT2, typeinfo.INT4, typeinfo.INT8))
 _ITEM = re.compile(r"-?[0-9]+")
 
 
@@ -77,7 +78,7 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
     names = node.operator or (("=",) if use_or else ("<>",))
     left = _with_row(state, node.left)
     if isinstance(node.right, ast.IntegerList):
-        if left.type.oid in _INTEGERS:
+        if left.type.oid in INTEGERS:
             return scalar_array_op(state, names, use_or, left, _integers(node.right, left.type.oid), node.location)
         items = [operand(state, item) for item in _literals(node.right)]
     else:
@@ -107,8 +108,8 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
 def _integers(node: ast.IntegerList, left: int) -> tree.Const:
     """All items as one constant, of the type that is common to them and to the left side's."""
     numbers = node.numbers
-    large = left == typeinfo.INT8 or not -(2**31) <= numbers.min() <= numbers.max() < 2**31
-    array = array_type(typeinfo.INT8 if large else typeinfo.INT4)
+    large = left == oids.INT8 or not -(2**31) <= numbers.min() <= numbers.max() < 2**31
+    array = array_type(oids.INT8 if large else oids.INT4)
     return tree.Const(Integers(numbers).as_array(), TypeRef(array), node.location)
 
 

@@ -13,10 +13,8 @@ from catalog.functions.quoting import quote_identifier
 from catalog.schema import Table, View
 from catalog.system import numbering
 from catalog.types.base import TypeRef
-from catalog.types.user import base_domain, entry_of
-from engine.sql import tree
-from engine.sql.analyze.environment import Environment
-from engine.sql.analyze.typeinfo import (
+from catalog.types.oids import (
+    ANY_ARRAYS,
     ANYARRAY,
     ANYCOMPATIBLE,
     ANYCOMPATIBLEARRAY,
@@ -24,13 +22,15 @@ from engine.sql.analyze.typeinfo import (
     ANYELEMENT,
     ANYNONARRAY,
     RECORD,
-    RECORD_REF,
-    RECORDARRAY,
+    RECORD_ARRAY,
+    RECORDS,
     UNKNOWN,
-    type_name,
-)  # fmt: skip
+)
+from catalog.types.user import base_domain, entry_of
+from engine.sql import tree
+from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.typeinfo import RECORD_REF, type_name
 
-_ARRAYS = frozenset((ANYARRAY, ANYCOMPATIBLEARRAY))
 _FAMILIES = (
     frozenset((ANYELEMENT, ANYNONARRAY, ANYARRAY)),
     frozenset((ANYCOMPATIBLE, ANYCOMPATIBLENONARRAY, ANYCOMPATIBLEARRAY)),
@@ -88,14 +88,14 @@ def result_domain(types: Sequence[TypeRef], wanted: Sequence[int], result: int) 
     else:
         return 0
     parts = {
-        element_within(given.domain) if want in _ARRAYS else given.domain
+        element_within(given.domain) if want in ANY_ARRAYS else given.domain
         for given, want in zip(types, wanted, strict=False)
         if want in family and given.oid != UNKNOWN
     }
     if len(parts) != 1:
         return 0
     (part,) = parts
-    return array_over(part) if part and result in _ARRAYS else part
+    return array_over(part) if part and result in ANY_ARRAYS else part
 
 
 def _is_domain(oid: int) -> bool:
@@ -108,7 +108,7 @@ def _is_domain(oid: int) -> bool:
 
 def relation_of(environment: Environment, type_: TypeRef) -> Table | View | None:
     """The table or view that a row, or an array of rows, is of."""
-    if type_.oid not in (RECORD, RECORDARRAY) or not type_.domain:
+    if type_.oid not in RECORDS or not type_.domain:
         return None
     catalog = environment.catalog
     found = catalog.objects.get(numbering.relation_of_type(catalog, type_.domain) or 0)
@@ -123,4 +123,4 @@ def shown_type(environment: Environment, type_: TypeRef) -> str:
     name = quote_identifier(relation.name)
     if environment.find_relation(None, relation.name) is not relation:
         name = f"{quote_identifier(environment.catalog.schema_name(relation.schema))}.{name}"
-    return name + ("[]" if type_.oid == RECORDARRAY else "")
+    return name + ("[]" if type_.oid == RECORD_ARRAY else "")

@@ -13,6 +13,7 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from catalog.schema import Catalog, Column, Domain
+from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import FIRST_USER_OID, entry_of
@@ -21,7 +22,7 @@ from engine.sql.analyze import typeinfo
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.typeinfo import element_type, type_name
 
-BOOL = TypeRef(16)
+BOOL = TypeRef(oids.BOOL)
 
 
 def lineage(catalog: Catalog, oid: int) -> list[Domain]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from catalog.collations import rules
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.oids import BOOL, UNKNOWN
 from catalog.types.user import FIRST_USER_OID, base_domain
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope, typeinfo
@@ -28,21 +29,11 @@ from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.sortable import must_have_comparison
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import (
-    BOOL,
-    BOOL_REF,
-    INT4_REF,
-    INT8_REF,
-    TEXT_REF,
-    UNKNOWN,
-    UNKNOWN_REF,
-    element_type,
-    type_name,
-)
+from engine.sql.analyze.typeinfo import BOOL_REF, INT4_REF, INT8_REF, TEXT_REF, UNKNOWN_REF, element_type, type_name
 from engine.sql.analyze.typenames import resolve_type
 
-_NUMERIC_REF = TypeRef(typeinfo.NUMERIC)
-_VECTORS = (typeinfo.INT2VECTOR, typeinfo.OIDVECTOR)  # array-like, but elements of arrays all the same
+_NUMERIC_REF = TypeRef(oids.NUMERIC)
+_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)  # array-like, but elements of arrays all the same
 _LIKE = {
     "like": "~~", "not_like": "!~~", "ilike": "~~*", "not_ilike": "!~~*", "similar": "~", "not_similar": "!~",
 }  # fmt: skip
@@ -72,11 +63,11 @@ def _literal(state: State, node: ast.Literal) -> tree.Expr:
         if text.lstrip("-").isdigit() and -(2**63) <= int(text) < 2**63:
             small = -(2**31) <= int(text) < 2**31
             return tree.Const(int(text), INT4_REF if small else INT8_REF, node.location)
-        number_value = read_literal(state.environment, text, typeinfo.NUMERIC, -1, node.location)
+        number_value = read_literal(state.environment, text, oids.NUMERIC, -1, node.location)
         return tree.Const(number_value, _NUMERIC_REF, node.location)
     prefix = "b" if kind == "bit" else "x"
-    bits = read_literal(state.environment, f"{prefix}{value}", typeinfo.BIT, -1, node.location)
-    return tree.Const(bits, TypeRef(typeinfo.BIT), node.location)
+    bits = read_literal(state.environment, f"{prefix}{value}", oids.BIT, -1, node.location)
+    return tree.Const(bits, TypeRef(oids.BIT), node.location)
 
 
 @handles(ast.ParamRef)
@@ -155,11 +146,11 @@ def _qualified(state: State, node: ast.ColumnRef) -> tree.Expr:
             column = scope.find_item(state, None, schema, location)
             if column is not None:
                 outer = scope.column_of(state, column[0], column[1], qualifier, location)
-                if outer is not None and outer.type.oid == typeinfo.RECORD:
+                if outer is not None and outer.type.oid == oids.RECORD:
                     return _field(state, outer, name, location)
         else:
             value = scope.find_column(state, qualifier, location)
-            if value is not None and value.type.oid == typeinfo.RECORD:
+            if value is not None and value.type.oid == oids.RECORD:
                 return _field(state, value, name, location)
         scope.missing_table(state, qualifier, location)
         raise AssertionError
@@ -221,7 +212,7 @@ def _collate(state: State, node: ast.CollateClause) -> tree.Expr:
     return tree.CollateExpr(value, found.oid, value.type, node.location)
 
 
-_COLLATABLE = frozenset({typeinfo.TEXT, typeinfo.VARCHAR, typeinfo.BPCHAR, typeinfo.NAME, oids.CITEXT})
+_COLLATABLE = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CITEXT})
 
 
 # ---- operators ------------------------------------------------------------------------------------------------------

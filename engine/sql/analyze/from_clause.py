@@ -14,6 +14,7 @@ from catalog.schema import Sequence, Source, Table, View, VirtualTable, sequence
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.oids import FLOAT4, FLOAT8, RECORD
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, column_definitions, json_records, routines, scope
@@ -26,7 +27,7 @@ from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import column_name, range_columns
-from engine.sql.analyze.typeinfo import BOOL_REF, INT8_REF, RECORD
+from engine.sql.analyze.typeinfo import BOOL_REF, INT8_REF
 from engine.sql.analyze.views import view_query
 from engine.sql.tree_walk import shift_levels, walk_with_depth
 
@@ -113,8 +114,8 @@ def _sampled(state: State, node: ast.RangeTableSample) -> NamespaceItem:
     if len(node.arguments) != 1:
         fail("2202H", f"tablesample method {node.method} requires 1 argument, not {len(node.arguments)}", node)
     state.names.append(item)  # for hints
-    percent = _sample_value(state, node.arguments[0], 700)
-    seed = None if node.repeatable is None else _sample_value(state, node.repeatable, 701)
+    percent = _sample_value(state, node.arguments[0], FLOAT4)
+    seed = None if node.repeatable is None else _sample_value(state, node.repeatable, FLOAT8)
     state.names.pop()
     state.entries[item.index] = replace(entry, sample=tree.Sample(node.method, percent, seed))
     state.volatile = state.volatile or seed is None
@@ -127,7 +128,7 @@ def _sample_value(state: State, node: ast.Node, oid: int) -> tree.Expr:
     state.namespace = saved
     found = coerce.coerce(state, value, TypeRef(oid), "i") or coerce.coerce(state, value, TypeRef(oid), "a")
     if found is None:
-        fail("42804", f"argument of TABLESAMPLE must be type {'real' if oid == 700 else 'double precision'}", node)
+        fail("42804", f"argument of TABLESAMPLE must be type {'real' if oid == FLOAT4 else 'double precision'}", node)
     return found
 
 

@@ -7,11 +7,12 @@ from catalog.functions import registry
 from catalog.functions.json_records import ROWS, ROWS_OVER, describe_columns
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.oids import JSON, JSONB
 from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.domains import checked, has_conditions
 from engine.sql.analyze.environment import Environment
-from engine.sql.analyze.typeinfo import JSON, JSONB, RECORD_REF, TEXT_REF
+from engine.sql.analyze.typeinfo import RECORD_REF, TEXT_REF
 
 _DEFINED = frozenset(("json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"))
 _POPULATED = frozenset(

@@ -16,15 +16,23 @@ from catalog.functions.base import Function
 from catalog.system import numbering
 from catalog.types.array import read_array
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings
-from catalog.types.oids import NAMED_ARRAY_TYPES, NAMED_TYPES
+from catalog.types.oids import (
+    NAMED_ARRAY_TYPES,
+    NAMED_TYPES,
+    REGCLASS,
+    REGCOLLATION,
+    REGNAMESPACE,
+    REGOPER,
+    REGOPERATOR,
+    REGPROC,
+    REGPROCEDURE,
+    REGROLE,
+    REGTYPE,
+)
 from catalog.types.user import FIRST_USER_OID
 from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.typeinfo import element_type, type_name
-
-REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE, REGROLE, REGNAMESPACE, REGCOLLATION = (
-    24, 2202, 2203, 2204, 2205, 2206, 4096, 4089, 4191,
-)  # fmt: skip
 
 
 @lru_cache(1024)

@@ -12,23 +12,16 @@ from functools import lru_cache
 
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
+from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.oids import UNKNOWN
 from engine.sql import tree
-from engine.sql.analyze import typeinfo
 from engine.sql.analyze.coerce import can_coerce, coerce_type, find_pathway, resolve_polymorphic
 from engine.sql.analyze.declared import result_domain, shown_type
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import (
-    UNKNOWN,
-    cached_for_builtins,
-    category,
-    facts,
-    type_name,
-    type_names,
-    type_oid_by_name,
-)
+from engine.sql.analyze.typeinfo import cached_for_builtins, category, facts, type_name, type_names, type_oid_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +269,7 @@ def make_operator(
     if call.function.volatility == "v":
         state.volatile = True
     operator, result = call.operator, call.result
-    if operator.result in typeinfo.POLYMORPHIC and left is not None:
+    if operator.result in oids.POLYMORPHIC and left is not None:
         given = (left.type, right.type)
         result = TypeRef(result.oid, domain=result_domain(given, (operator.left, operator.right), operator.result))
     return tree.FuncExpr(call.function, arguments, result, operator, "operator", False, location)
@@ -439,7 +432,7 @@ def _is_cast(source: int, target: int, literal: bool) -> bool:
         return True
     kind = find_pathway(target, source, "e")[0]
     if kind == "io":
-        return not (source == typeinfo.RECORD and category(target) == "S")
+        return not (source == oids.RECORD and category(target) == "S")
     return kind == "relabel"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from catalog.partitions import constraint_text
 from catalog.schema import Catalog, Column, Table
 from catalog.types.base import TypeRef
+from catalog.types.oids import BOOL
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.collations import collate_expression, is_collated
@@ -22,7 +23,7 @@ from engine.sql.analyze.errors import fail
 from engine.sql.analyze.routines import expanded_expression, inlined
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
-from engine.sql.analyze.typeinfo import type_name
+from engine.sql.analyze.typeinfo import BOOL_REF, type_name
 from engine.sql.tree_walk import walk
 
 
@@ -142,13 +143,13 @@ def _bind(table: Table, environment: Environment) -> TableRules:
         if has_conditions(environment.catalog, column.type)
     )
     checks = domains + tuple(
-        (item.name, bind_text(item.check, environment, table, TypeRef(16), "check constraints"))
+        (item.name, bind_text(item.check, environment, table, BOOL_REF, "check constraints"))
         for item in sorted(table.constraints, key=lambda item: item.name)
         if item.kind == "c" and item.check is not None
     )
     bounds = constraint_text(environment.catalog, table)
     if bounds is not None:
-        checks += ((tree.PARTITION_CHECK, bind_text(bounds, environment, table, TypeRef(16), "check constraints")),)
+        checks += ((tree.PARTITION_CHECK, bind_text(bounds, environment, table, BOOL_REF, "check constraints")),)
     return TableRules(defaults, tuple(generated), checks, _indexed(table, environment))
 
 
@@ -185,7 +186,7 @@ def bind_expression(
     value = expression(state, node, kind)
     if target is None:
         return coerce.settle_unknown(state, value)
-    if target.oid == 16 and kind not in (
+    if target.oid == BOOL and kind not in (
         "DEFAULT expressions",
         "column generation expressions",
         "transform expressions",

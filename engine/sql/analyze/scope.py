@@ -9,12 +9,13 @@ from __future__ import annotations
 from catalog.schema import Table, VirtualTable
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.oids import BOOL, OID
 from catalog.types.user import entry_of
 from engine.sql import tree
 from engine.sql.analyze.declared import row_of
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import NamespaceItem, State, positions
-from engine.sql.analyze.typeinfo import BOOL, OID, RECORD_REF
+from engine.sql.analyze.typeinfo import RECORD_REF
 from engine.sql.tree_walk import shift_levels
 
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})

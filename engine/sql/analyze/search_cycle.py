@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from catalog.types.base import TypeRef
+from catalog.types.oids import BOOL, INT8, RECORD, RECORD_ARRAY
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.comparisons import scalar_array_op
@@ -26,8 +27,8 @@ from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import range_columns
 from engine.sql.tree_walk import shift_levels
 
-_ROW, _ROWS, _DEPTH = TypeRef(2249), TypeRef(2287), TypeRef(20)
-_BOOL = TypeRef(16)
+_ROW, _ROWS, _DEPTH = TypeRef(RECORD), TypeRef(RECORD_ARRAY), TypeRef(INT8)
+_BOOL = TypeRef(BOOL)
 
 
 def rewritten(

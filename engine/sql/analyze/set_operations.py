@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from catalog.types.base import TypeRef
+from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce
 from engine.sql.analyze.declared import common_domain
@@ -18,7 +19,6 @@ from engine.sql.analyze.scope import positional_item
 from engine.sql.analyze.sortable import type_must_have_equality
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import range_columns
-from engine.sql.analyze.typeinfo import UNKNOWN
 from engine.sql.tree_walk import shift_levels
 
 

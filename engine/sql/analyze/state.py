@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from catalog.schema import Domain, Source
 from catalog.types.base import TypeRef
+from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
-from engine.sql.analyze.typeinfo import UNKNOWN
 
 if TYPE_CHECKING:
     from engine.sql.analyze.updatable import ViewTarget

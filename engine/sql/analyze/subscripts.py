@@ -6,14 +6,15 @@ from catalog.functions import registry
 from catalog.functions.geometry import ITEMS
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.oids import INT4, JSONB, TEXT, TEXT_ARRAY, UNKNOWN
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, scope, typeinfo
+from engine.sql.analyze import coerce, scope
 from engine.sql.analyze.declared import element_within, slice_of
 from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.state import State
-from engine.sql.analyze.typeinfo import INT4, INT4_REF, JSONB, TEXT, TEXT_REF, UNKNOWN, element_type, facts, type_name
+from engine.sql.analyze.typeinfo import INT4_REF, TEXT_REF, element_type, facts, type_name
 
 
 @handles(ast.Indirection)
@@ -42,7 +43,7 @@ def select_field(state: State, value: tree.Expr, name: str, location: int) -> tr
             if column == name:
                 return expr
         fail("42703", f'column "{name}" not found in data type {type_name(value.type.oid)}', location)
-    if value.type.oid == typeinfo.RECORD:
+    if value.type.oid == oids.RECORD:
         fail("42703", f'could not identify column "{name}" in record data type', location)
     shown = type_name(value.type.oid)
     fail("42809", f"column notation .{name} applied to type {shown}, which is not a composite type", location)
@@ -147,4 +148,4 @@ def jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple
                 hint="jsonb subscript must be coercible to either integer or text.",
             )  # fmt: skip
         path.append(key)
-    return tree.ArrayExpr(tuple(path), TypeRef(1009), TEXT_REF, False, location), numbers[0]
+    return tree.ArrayExpr(tuple(path), TypeRef(TEXT_ARRAY), TEXT_REF, False, location), numbers[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope
 from engine.sql.analyze.dispatch import expression
@@ -105,7 +106,7 @@ def _expand_row(state: State, node: ast.Indirection, kind: str) -> list[tuple[st
 def settle(state: State, targets: list[tree.Target]) -> None:
     """resolveTargetListUnknowns: what is still unknown becomes text."""
     for position, target in enumerate(targets):
-        if target.expression.type.oid == 705:
+        if target.expression.type.oid == UNKNOWN:
             expr = coerce.settle_unknown(state, target.expression)
             targets[position] = tree.Target(expr, target.name, target.junk)
 

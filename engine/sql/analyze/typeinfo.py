@@ -11,19 +11,12 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeVar, cast
 
-from catalog.types import TypeRow, format_type, pg_type_rows
+from catalog.types import TypeRow, format_type, oids, pg_type_rows
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
+from catalog.types.multirange import MULTIRANGES
+from catalog.types.range import RANGES
 from catalog.types.user import FIRST_ADDED_OID, entry_of
-
-BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT, OID = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
-OIDVECTOR, JSON, XML, FLOAT4, FLOAT8, UNKNOWN = 30, 114, 142, 700, 701, 705
-BPCHAR, VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, TIMETZ = 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266
-BIT, VARBIT, NUMERIC, REFCURSOR, REGCLASS, REGTYPE = 1560, 1562, 1700, 1790, 2205, 2206
-RECORD, RECORDARRAY, CSTRING, ANY, ANYARRAY, VOID, TRIGGER, INTERNAL = 2249, 2287, 2275, 2276, 2277, 2278, 2279, 2281
-ANYELEMENT, ANYNONARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE = 2283, 2776, 3500, 3831, 4537
-ANYCOMPATIBLE, ANYCOMPATIBLEARRAY, ANYCOMPATIBLENONARRAY = 5077, 5078, 5079
-ANYCOMPATIBLERANGE, ANYCOMPATIBLEMULTIRANGE, JSONB = 5080, 4538, 3802
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -49,21 +42,18 @@ def cached_for_builtins(size: int) -> Callable[[_Function], _Function]:
     return wrap
 
 
-FAMILY_ONE = frozenset({ANYELEMENT, ANYARRAY, ANYNONARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE})
-FAMILY_TWO = frozenset(
-    {ANYCOMPATIBLE, ANYCOMPATIBLEARRAY, ANYCOMPATIBLENONARRAY, ANYCOMPATIBLERANGE, ANYCOMPATIBLEMULTIRANGE}
-)
-POLYMORPHIC = FAMILY_ONE | FAMILY_TWO
-
 # Types with a "<" operator that is no btree order, and types without any equality.
-_UNORDERED = frozenset(
-    {600, 601, 602, 603, 604, 628, 718, 114, 142, 4072, 194, 32, 3361, 3402, 5017, 2970, 5038, 3642, 4600, 4601}
-)
-_RANGES = {3904: INT4, 3906: NUMERIC, 3908: TIMESTAMP, 3910: TIMESTAMPTZ, 3912: DATE, 3926: INT8}
-_MULTIRANGES = {4451: 3904, 4532: 3906, 4533: 3908, 4534: 3910, 4535: 3912, 4536: 3926}
+_UNORDERED = frozenset({
+    oids.JSON, oids.POINT, oids.LSEG, oids.PATH, oids.BOX, oids.POLYGON, oids.LINE, oids.CIRCLE, oids.XML,
+    oids.JSONPATH, oids.PG_NODE_TREE, oids.PG_DDL_COMMAND, oids.PG_NDISTINCT, oids.PG_DEPENDENCIES,
+    oids.PG_MCV_LIST, oids.TXID_SNAPSHOT, oids.PG_SNAPSHOT, oids.GTSVECTOR, oids.PG_BRIN_BLOOM_SUMMARY,
+    oids.PG_BRIN_MINMAX_MULTI_SUMMARY,
+})  # fmt: skip
+_RANGES = {known.oid: known.element.oid for known in RANGES}
+_MULTIRANGES = {known.oid: known.range.oid for known in MULTIRANGES}
 
-BOOL_REF, INT4_REF, INT8_REF, TEXT_REF = TypeRef(BOOL), TypeRef(INT4), TypeRef(INT8), TypeRef(TEXT)
-UNKNOWN_REF, RECORD_REF = TypeRef(UNKNOWN), TypeRef(RECORD)
+BOOL_REF, INT4_REF, INT8_REF, TEXT_REF = TypeRef(oids.BOOL), TypeRef(oids.INT4), TypeRef(oids.INT8), TypeRef(oids.TEXT)
+UNKNOWN_REF, RECORD_REF = TypeRef(oids.UNKNOWN), TypeRef(oids.RECORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +143,8 @@ def _builtin_name(oid: int) -> str:
     return format_type(oid)
 
 
-def type_names(oids: Sequence[int]) -> str:
-    return ", ".join(type_name(oid) for oid in oids)
+def type_names(types: Sequence[int]) -> str:
+    return ", ".join(map(type_name, types))
 
 
 def is_ordered(oid: int) -> bool:
@@ -164,7 +154,7 @@ def is_ordered(oid: int) -> bool:
         return is_ordered(fact.element)
     if fact.kind == "c":
         return all(map(is_ordered, _fields(oid)))
-    return oid not in _UNORDERED and oid not in _HASH_ONLY and (fact.kind != "p" or oid in _ORDERED_PSEUDO)
+    return oid not in _UNORDERED and oid not in oids.EQUALITY_ONLY and (fact.kind != "p" or oid in _ORDERED_PSEUDO)
 
 
 def has_equality(oid: int) -> bool:
@@ -174,7 +164,7 @@ def has_equality(oid: int) -> bool:
         return has_equality(fact.element)
     if fact.kind == "c":
         return all(map(has_equality, _fields(oid)))
-    return oid in _HASH_ONLY or is_ordered(oid)
+    return oid in oids.EQUALITY_ONLY or is_ordered(oid)
 
 
 def _fields(oid: int) -> tuple[int, ...]:
@@ -184,5 +174,4 @@ def _fields(oid: int) -> tuple[int, ...]:
     return tuple(reference.oid for _, reference in known.fields) if isinstance(known, CompositeType) else ()
 
 
-_HASH_ONLY = frozenset({28, 29, 1033})  # xid, cid, aclitem
-_ORDERED_PSEUDO = frozenset({RECORD, ANYARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE, UNKNOWN})
+_ORDERED_PSEUDO = frozenset({oids.RECORD, oids.ANYARRAY, oids.ANYENUM, oids.ANYRANGE, oids.ANYMULTIRANGE, oids.UNKNOWN})
