@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from catalog.functions.base import Trait
+from catalog.functions.registry import names_with
 from catalog.schema import (
     CODE,
     DEFAULT_TABLESPACE_OID,
@@ -31,7 +33,6 @@ from catalog.schema import (
     Tablespace,
     View,
 )
-from engine.session.routing import LEADER_FUNCTIONS
 
 TEMPORARY = "pg_temp_"
 
@@ -67,7 +68,7 @@ def add_touched(catalog: Catalog, tables: dict[int, Table]) -> bool:
         if any(f"{name}(" in default for name in catalog.routines for default in defaults):
             raise UntoldError
         draws |= any(column.sequence is not None or column.identity for column in table.columns)
-        draws |= any(f"{name}(" in default for name in LEADER_FUNCTIONS for default in defaults)
+        draws |= any(f"{name}(" in default for name in names_with(Trait.LEADER) for default in defaults)
         near = (catalog.referencing, catalog.children)
         related = (*_references(table), *table.parents, *(oid for found in near for oid in found.get(table.oid, ())))
         for other in map(catalog.get, related):

@@ -14,12 +14,12 @@ from decimal import Decimal
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, AggregateSteps, udf_name
+from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, AggregateSteps, Trait, udf_name
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.floats import overflow, to_single
 from catalog.functions.integers import CHECKS
 from catalog.functions.numeric import add, decimal_form, decimal_type, divide, less
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.types import lookup
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.oids import NUMERIC
@@ -54,8 +54,8 @@ def folding(function: Callable[[Any, Any], Any]) -> AggregateSteps:
 
 def _counts() -> None:
     steps: AggregateSteps = (int, lambda state, *values: state + 1, _identity)
-    implement("count()", duckdb=f"count(*){FILTER_MARK}", python_aggregate=steps)
-    implement("count(any)", duckdb=call("count"), python_aggregate=steps)
+    implement("count()", duckdb=f"count(*){FILTER_MARK}", python_aggregate=steps, traits=(Trait.COUNTS,))
+    implement("count(any)", duckdb=call("count"), python_aggregate=steps, traits=(Trait.COUNTS,))
 
 
 def _integer_sum(state: Any, value: Any) -> Any:
@@ -297,5 +297,7 @@ _numeric_sums()
 _float_sums()
 _interval_sums()
 _extremes()
+for _name in ("max", "min"):
+    mark(Trait.EXTREME_OF_TEXTS, f"{_name}(text)", f"{_name}(bpchar)", f"{_name}(anyarray)")
 _booleans_and_bits()
 _collecting()

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Trait
 from catalog.functions.comparison import PLAIN_ELEMENTS
 from catalog.functions.duckdb_sql import evaluate_once
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.memory import POINTER, room_for
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import MAX_DIMENSIONS, MAX_ELEMENTS, too_many_dimensions
@@ -383,6 +383,8 @@ def _register_changes() -> None:
     implement("trim_array", _trim)
     implement("array_remove", duckdb=_plain(_REMOVE), python_for_types=_for_element(_remove))
     implement("array_replace", python_for_types=_for_element(_replace))
+    mark(Trait.GROWS_ARRAY, "array_append", "array_prepend", "array_cat")
+    mark(Trait.MATCHES_TEXTS, "array_remove", "array_replace")
 
 
 def _register_searches() -> None:
@@ -398,6 +400,10 @@ def _register_searches() -> None:
     implement("btarraycmp", python_for_types=_compare)
     implement("array_to_text", python_for_types=_to_string, needs_context=True)
     implement("array_to_text_null", python_for_types=_to_string, needs_context=True)
+    mark(Trait.WRITES_VALUES, "array_to_text", "array_to_text_null")
+    mark(Trait.MATCHES_TEXTS, "array_position", "array_position_start", "array_positions")
+    mark(Trait.MATCHES_TEXTS, "arraycontains", "arraycontained", "arrayoverlap")
+    mark(Trait.ORDERS_TEXTS, "array_larger", "array_smaller", "btarraycmp", "width_bucket_array")
 
 
 _register_sizes()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 
@@ -45,6 +46,44 @@ class Function:
 
     def __hash__(self) -> int:  # trees of calls are looked up in dictionaries while statements are planned
         return self.oid
+
+
+class Trait(Enum):
+    """What is known of a function beside what it gives. It is said where the function is implemented
+    (`catalog.functions.registry.mark`), by its source; everybody else asks the registry (`has_trait`, `names_with`)."""
+
+    # Where its statement runs, in a cluster.
+    LEADER = auto()  # it draws from sequences, has an effect on others, or shows what only the leader knows
+    SESSION_ONLY = auto()  # it has to do with nothing but the session, and the node that it is at
+    ALL_TABLESPACES = auto()  # it has to do with every tablespace
+    # What calling it does.
+    NEVER_FAILS = auto()  # immutable, and gives a value for all arguments
+    NEVER_LARGER = auto()  # the result is no larger than the arguments, which count already, or small in any case
+    SLOW = auto()  # short arguments may take it for ever, and it keeps the interpreter
+    CLOCK_OR_CHANCE = auto()  # volatile for the clock or chance alone: a worker may call it
+    TRACELESS = auto()  # volatile, but leaves nothing behind when its statement is undone, but for a gap in a sequence
+    # What it makes of its arguments.
+    COUNTS = auto()  # an aggregate that counts rows
+    FRAMELESS = auto()  # a window function that looks at no frame
+    GROWS_ARRAY = auto()  # an array of the elements of its arguments
+    COMPARES_ROWS = auto()  # compares rows, or arrays that may be of rows
+    WRITES_VALUES = auto()  # writes values of any type as text
+    WRITES_JSON = auto()  # writes values of any type as json
+    WRITES_ROW = auto()  # the same, and its first argument is a row
+    WRITES_ARRAY = auto()  # the same, and its first argument is an array
+    JOINS_AS_TEXT = auto()  # an operator between a text and a value of any type
+    DEFINED_ROWS = auto()  # gives rows of the columns that a definition list tells
+    POPULATED_ROWS = auto()  # gives rows of the type of its first argument
+    # What a collation decides.
+    COMPARES_TEXTS = auto()
+    MAPS_CASE = auto()
+    LIKE = auto()
+    ILIKE = auto()
+    REGULAR_EXPRESSION = auto()
+    SEARCHES_TEXT = auto()
+    ORDERS_TEXTS = auto()  # and nothing can take its place under a collation
+    MATCHES_TEXTS = auto()  # the same of equality
+    EXTREME_OF_TEXTS = auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from catalog.functions.base import CallContext, Function
+from catalog.functions.base import CallContext, Function, Trait
 from catalog.functions.registry import declare, implements
 from catalog.types import oids
 
@@ -63,30 +63,30 @@ declare(
 )
 
 
-@implements("shoal_key_ranges", needs_session=True)
+@implements("shoal_key_ranges", needs_session=True, traits=(Trait.LEADER,))
 def _key_ranges(call: CallContext, table: int, parts: int) -> Sequence[str]:
     return _session(call).surroundings.key_ranges(table, parts)
 
 
-@implements("shoal_stage", needs_session=True)
+@implements("shoal_stage", needs_session=True, traits=(Trait.LEADER,))
 def _stage(call: CallContext, seconds: int) -> str:
     session = _session(call)
     return session.surroundings.stages.open(session.user_name, seconds)
 
 
-@implements("shoal_drop_stage", needs_session=True)
+@implements("shoal_drop_stage", needs_session=True, traits=(Trait.LEADER,))
 def _drop_stage(call: CallContext, token: str) -> bool:
     session = _session(call)
     return session.surroundings.stages.drop(session.user_name, token)
 
 
-@implements("shoal_hold_snapshot", needs_session=True)
+@implements("shoal_hold_snapshot", needs_session=True, traits=(Trait.LEADER,))
 def _hold_snapshot(call: CallContext, seconds: int) -> str:
     session = _session(call)
     return session.surroundings.snapshots.hold(session, seconds)
 
 
-@implements("shoal_release_snapshot", needs_session=True)
+@implements("shoal_release_snapshot", needs_session=True, traits=(Trait.LEADER,))
 def _release_snapshot(call: CallContext, name: str) -> bool:
     session = _session(call)
     return session.surroundings.snapshots.release(session, name)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 from catalog.encodings import ENCODINGS, Encoding, usable_encoding
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.duckdb_sql import once
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.functions.text import overlay, substring
 from catalog.types.base import TypeRef
 
@@ -185,6 +186,7 @@ def _register() -> None:
     implement("pg_convert_to", convert_to)
     implement("md5_text", lambda text: hashlib.md5(text.encode()).hexdigest(), "md5({0})")
     implement("md5_bytea", lambda value: hashlib.md5(value).hexdigest())
+    mark(Trait.NEVER_LARGER, "md5_text", "md5_bytea")
     for name in _HASHES:
         duckdb = once("unhex(sha256({0}))") if name == "sha256" else None
         implement(f"{name}_bytea", _hash(name), duckdb)

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.duckdb_sql import once
 from catalog.functions.floats import overflow, to_single, underflow
 from catalog.functions.integers import LIMITS, out_of_range
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.types import lookup, oids
 from catalog.types.float import parse_float4
 from catalog.types.text import CHAR, clip_name
@@ -66,9 +67,10 @@ def _numbers() -> None:
     for size, duck in _DUCKDB_TYPES.items():
         implement(f"i{size}tod", float, "CAST({0} AS DOUBLE)", inline="float({0})", names={"float": float})
         implement(f"i{size}tof", _integer_to_single, "CAST({0} AS FLOAT)")
+        mark(Trait.NEVER_FAILS, f"i{size}tod", f"i{size}tof")
         implement(f"dtoi{size}", _float_to_integer(size), f"CAST({{0}} AS {duck})")
         implement(f"ftoi{size}", _float_to_integer(size), f"CAST({{0}} AS {duck})")
-    implement("ftod", lambda value: value, "CAST({0} AS DOUBLE)", inline="{0}")
+    implement("ftod", lambda value: value, "CAST({0} AS DOUBLE)", inline="{0}", traits=(Trait.NEVER_FAILS,))
     implement("dtof", _double_to_single, once(_TO_SINGLE_SQL))
 
 
@@ -121,6 +123,7 @@ def _characters() -> None:
     implement("char_text", lambda value: shown(value).decode())
     implement("char_bpchar", lambda value: shown(value).decode())
     implement("text_char", read)
+    mark(Trait.NEVER_FAILS, "name_text", "text_name", "char_text")
     implement("chartoi4", _first_byte_sign)
     implement("i4tochar", _to_char)
 

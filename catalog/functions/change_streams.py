@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, cast
 
-from catalog.functions.base import CallContext, Function
+from catalog.functions.base import CallContext, Function, Trait
 from catalog.functions.registry import declare, implement
 from catalog.types import oids
 
@@ -67,6 +67,7 @@ implement(
     "shoal_change_stream_advance",
     lambda call, name, lsn: _streams(call).advance(name, lsn),
     needs_session=True,
+    traits=(Trait.LEADER,),
 )
 declare(
     Function(

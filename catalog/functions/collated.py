@@ -18,6 +18,7 @@ from catalog.functions.registry import implement
 
 OPERATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
 FIRST_FUNCTION = 1 << 30  # OIDs of functions that no catalog has
+CASE_MAPPINGS = ("upper", "lower", "initcap")
 
 _COMPARISONS = {f"collated_{suffix}": by_sort_key(compared(suffix)) for suffix in OPERATIONS}
 _EXTREMES = {"max(collated)": extreme(larger=True), "min(collated)": extreme(larger=False)}

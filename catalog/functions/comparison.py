@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
 from catalog.types import element_of, lookup, oids
@@ -150,9 +151,12 @@ def _by_types() -> None:
     """jsonb and arrays: compared by the sort key of their actual type."""
     for suffix, symbol, function in _OPERATORS:
         duckdb = _array_equality(symbol) if suffix in ("eq", "ne") else None
-        implement(f"array_{suffix}", duckdb=duckdb, python_for_types=by_sort_key(function))
+        array = (Trait.COMPARES_ROWS, Trait.COMPARES_TEXTS)
+        source = f"array_{suffix}"
+        implement(source, duckdb=duckdb, python_for_types=by_sort_key(function), compares=suffix, traits=array)
         implement(f"jsonb_{suffix}", python_for_types=by_sort_key(function))
-        implement(f"record_{suffix}", python_for_types=_by_fields(function))  # of composite types
+        source, side = f"record_{suffix}", _by_fields(function)  # of composite types
+        implement(source, python_for_types=side, compares=suffix, traits=(Trait.COMPARES_ROWS,))
 
 
 for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}"):

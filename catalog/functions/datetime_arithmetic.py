@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext, udf_name
+from catalog.functions.base import CallContext, Trait, udf_name
 from catalog.functions.datetime_casts import (
     date_to_timestamp,
     date_to_timestamptz,
@@ -253,8 +253,8 @@ def time_of_day(context: CallContext) -> str:
 def _clock() -> None:
     implement("now", lambda context: context.transaction_time, needs_context=True)
     implement("statement_timestamp", lambda context: context.statement_time, needs_context=True)
-    implement("clock_timestamp", current_time)
-    implement("timeofday", time_of_day, needs_context=True)
+    implement("clock_timestamp", current_time, traits=(Trait.CLOCK_OR_CHANCE,))
+    implement("timeofday", time_of_day, needs_context=True, traits=(Trait.CLOCK_OR_CHANCE,))
 
 
 # ---- ages ----

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Trait
 from catalog.functions.duckdb_sql import once
 from catalog.functions.registry import implement
 from catalog.types import lookup, oids
@@ -130,7 +130,7 @@ _DATE_AND_TIME = "(CASE WHEN isfinite(@) THEN @ + # WHEN # IS NOT NULL THEN CAST
 
 
 def _casts() -> None:
-    implement("date_timestamp", date_to_timestamp, _MIDNIGHT)
+    implement("date_timestamp", date_to_timestamp, _MIDNIGHT, traits=(Trait.NEVER_FAILS,))
     implement("date_timestamptz", date_to_timestamptz, needs_context=True, duckdb_in_utc=_MIDNIGHT)
     implement("timestamp_date", timestamp_to_date, _DAY, inline="timestamp_to_date({0})",
               names={"timestamp_to_date": timestamp_to_date})  # fmt: skip

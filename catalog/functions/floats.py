@@ -18,6 +18,7 @@ import random
 from collections.abc import Callable
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.duckdb_sql import once
 from catalog.functions.integers import division_by_zero
@@ -118,8 +119,8 @@ def _arithmetic() -> None:
         implement(f"{pair}div", _quotient(rounded), once(_QUOTIENT_SQL))
         _comparisons(pair)
     for name in ("float4", "float8"):
-        implement(f"{name}um", operator.neg, "(-{0})", inline="(-{0})")
-        implement(f"{name}up", _same, "{0}", inline="{0}")
+        implement(f"{name}um", operator.neg, "(-{0})", inline="(-{0})", traits=(Trait.NEVER_FAILS,))
+        implement(f"{name}up", _same, "{0}", inline="{0}", traits=(Trait.NEVER_FAILS,))
         implement(f"{name}abs", abs, "abs({0})", inline="abs({0})", names={"abs": abs})
         implement(f"{name}larger", lambda left, right: left if _greater(left, right) else right)
         implement(f"{name}smaller", lambda left, right: left if _less(left, right) else right)
@@ -265,7 +266,7 @@ def _rounding_and_powers() -> None:
     implement("dexp", _exponential)
     implement("dlog1", _logarithm(math.log))
     implement("dlog10", _logarithm(math.log10))
-    implement("drandom", random.random, "random()")
+    implement("drandom", random.random, "random()", traits=(Trait.TRACELESS,))
     implement("dpi", lambda: math.pi, "pi()")
     implement("degrees", lambda value: _quotient(_same)(value, 0.0174532925199432957692))
     implement("radians", lambda value: _product(_same)(value, 0.0174532925199432957692))

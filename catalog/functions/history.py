@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
-from catalog.functions.base import CallContext, Function
-from catalog.functions.registry import declare, implement
+from catalog.functions.base import CallContext, Function, Trait
+from catalog.functions.registry import declare, implement, mark
 from catalog.types import oids
 
 
@@ -33,7 +33,12 @@ def _history(call: CallContext) -> _History:
 
 
 declare(Function(9920, "shoal_backup", "shoal_backup", "f", True, False, "v", (oids.TEXT,), oids.INT8, 0, 0))
-implement("shoal_backup", lambda call, url: _history(call).backup(url, call), needs_session=True)
+implement(
+    "shoal_backup",
+    lambda call, url: _history(call).backup(url, call),
+    needs_session=True,
+    traits=(Trait.LEADER, Trait.ALL_TABLESPACES),
+)
 declare(Function(9921, "shoal_backup_progress", "shoal_backup_progress", "f", True, False, "v", (), oids.TEXT, 0, 0))
 implement("shoal_backup_progress", lambda call: _history(call).backup_progress(), needs_session=True)
 declare(
@@ -44,7 +49,7 @@ declare(
 implement("shoal_restore_progress", lambda call, name: _history(call).restore_progress(name), needs_session=True)
 
 
-implement("pg_reload_conf", lambda call: _history(call).reload(), needs_session=True)
+implement("pg_reload_conf", lambda call: _history(call).reload(), needs_session=True, traits=(Trait.SESSION_ONLY,))
 declare(Function(9922, "shoal_lsn_at", "shoal_lsn_at", "f", True, False, "v", (oids.TIMESTAMPTZ,), oids.INT8, 0, 0))
 implement("shoal_lsn_at", lambda call, time: _history(call).lsn_at(time, call), needs_session=True)
 declare(Function(9923, "shoal_time_of", "shoal_time_of", "f", True, False, "v", (oids.INT8,), oids.TIMESTAMPTZ, 0, 0))
@@ -61,3 +66,4 @@ for _function, _which in (
     ("pg_current_wal_insert_lsn", "sequenced"),
 ):
     _declare_lsn(_function, _which)
+mark(Trait.LEADER, "shoal_backup_progress", "shoal_restore_progress")

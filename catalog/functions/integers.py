@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.registry import implement
 
 _NAMES = {2: "smallint", 4: "integer", 8: "bigint"}
@@ -71,13 +72,14 @@ _COMPARISONS = (
 )  # fmt: skip
 
 
-def comparisons(names: str) -> None:
+def comparisons(names: str, traits: Sequence[Trait] = ()) -> None:
     """Registers six comparisons of types whose internal forms Python and DuckDB compare as PostgreSQL does.
 
     `names` has a place for the suffix: 'int4{}', 'date_{}'.
     """
     for suffix, symbol, python_symbol, function in _COMPARISONS:
-        implement(names.format(suffix), function, f"({{0}} {symbol} {{1}})", inline=f"({{0}} {python_symbol} {{1}})")
+        template, inline = f"({{0}} {symbol} {{1}})", f"({{0}} {python_symbol} {{1}})"
+        implement(names.format(suffix), function, template, inline=inline, compares=suffix, traits=traits)
 
 
 def _checked(function: Callable[[int, int], int], size: int) -> Callable[[int, int], int]:
@@ -133,8 +135,8 @@ def _one_type(size: int) -> None:
     name, check, duck = f"int{size}", CHECKS[size], _DUCKDB_TYPES[size]
     # Zero minus the value: DuckDB's unary minus of a constant gives a wider type. x % -1 overflows there for the
     # smallest integer, x % 1 never does.
-    implement(f"{name}um", lambda value: check(-value), f"(0::{duck} - {{0}})")
-    implement(f"{name}up", lambda value: value, "{0}", inline="{0}")
+    implement(f"{name}um", lambda value: check(-value), f"(0::{duck} - {{0}})", traits=(Trait.NEVER_FAILS,))
+    implement(f"{name}up", lambda value: value, "{0}", inline="{0}", traits=(Trait.NEVER_FAILS,))
     implement(f"{name}abs", lambda value: check(abs(value)), "abs({0})")
     implement(f"{name}mod", remainder, "({0} % CASE WHEN {1} = -1 THEN 1 ELSE {1} END)")
     implement(f"{name}and", operator.and_, "({0} & {1})", inline="({0} & {1})")
@@ -157,7 +159,8 @@ def _conversions() -> None:
         if size:
             implement(source, CHECKS[size], f"CAST({{0}} AS {target})", inline=f"_int{size}({{0}})", names=NAMES)
         else:
-            implement(source, lambda value: value, f"CAST({{0}} AS {target})", inline="{0}")
+            cast = f"CAST({{0}} AS {target})"
+            implement(source, lambda value: value, cast, inline="{0}", traits=(Trait.NEVER_FAILS,))
 
 
 for _pair, _size in _PAIRS:

@@ -18,8 +18,8 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.functions.base import AggregateSteps, CallContext, Function
-from catalog.functions.registry import declare, implement
+from catalog.functions.base import AggregateSteps, CallContext, Function, Trait
+from catalog.functions.registry import declare, implement, mark
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.composite import CompositeType
@@ -361,8 +361,15 @@ def _register() -> None:
         implement(f"{kind}_object_two_arg", _object_of_two(finish))
         implement(f"{kind}_agg(anyelement)", aggregate_for_types=_array_aggregate(finish), steps_see_nulls=True)
         implement(f"{kind}_object_agg(any,any)", aggregate_for_types=_object_aggregate(finish), steps_see_nulls=True)
+        mark(Trait.NEVER_FAILS, f"to_{kind}")
+        mark(Trait.WRITES_JSON, f"to_{kind}", f"{kind}_build_object", f"{kind}_build_array")
+        mark(Trait.WRITES_JSON, f"{kind}_agg(anyelement)", f"{kind}_object_agg(any,any)")
     implement("array_to_json", python_for_types=_array_to_json, needs_context=True)
     implement("array_to_json_pretty", python_for_types=_array_to_json, needs_context=True)
+    mark(Trait.WRITES_VALUES, "array_to_json", "array_to_json_pretty")
+    mark(Trait.WRITES_ARRAY, "array_to_json", "array_to_json_pretty")
+    mark(Trait.WRITES_JSON, "row_to_json", "row_to_json_pretty")
+    mark(Trait.WRITES_ROW, "row_to_json", "row_to_json_pretty")
     implement("row_to_json_object", python_for_types=_row_object, needs_context=True)
     implement("json_line", lambda text: _LINE + text)
     declare(

@@ -14,9 +14,9 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import udf_name
+from catalog.functions.base import Trait, udf_name
 from catalog.functions.duckdb_sql import evaluate_once
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.types.base import Array, TypeRef
 from catalog.types.json_text import decode_json
 
@@ -298,6 +298,7 @@ def _extraction() -> None:
         implement(f"{kind}_object_keys", _keys(f"{kind}_object_keys"))
     name = "jsonb_object_field_text"
     implement(name, field_text, of_key(name, _FIELD_TEXT), duckdb_udfs=(name,))
+    mark(Trait.NEVER_LARGER, "json_array_element_text", "jsonb_array_element_text", "json_object_field_text", name)
 
 
 def _sets() -> None:

@@ -14,9 +14,9 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
-from catalog.functions.base import CallContext, Function
+from catalog.functions.base import CallContext, Function, Trait
 from catalog.functions.json_reading import elements, kind_of, members
-from catalog.functions.registry import declare, implement
+from catalog.functions.registry import declare, implement, mark
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings, TypeRef
 from catalog.types.composite import CompositeType
@@ -190,4 +190,5 @@ def _populate(function: str) -> Callable[[Sequence[TypeRef], TypeRef], Callable[
 
 implement(_SOURCE, _json_rows, needs_context=True)
 for _name in ("json_populate_record", "json_populate_recordset", "jsonb_populate_record", "jsonb_populate_recordset"):
-    implement(_name, python_for_types=_populate(_name), needs_context=True)
+    implement(_name, python_for_types=_populate(_name), needs_context=True, traits=(Trait.POPULATED_ROWS,))
+mark(Trait.DEFINED_ROWS, "json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset")

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions import numeric
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Trait
 from catalog.functions.numeric import ceiling, floor
 from catalog.functions.regex_engine import Regex, regex
 from catalog.functions.regex_syntax import Options
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.remembering import remembering
 from catalog.types import oids
 from catalog.types.float import format_float8, parse_float8
@@ -588,3 +588,6 @@ for _name, _function in (
     implement(f"jsonb_path_{_name}_tz", _with_zone(_function), needs_context=True)
 implement("jsonb_path_exists_opr", lambda target, path: exists(target, path, silent=True))
 implement("jsonb_path_match_opr", lambda target, path: match(target, path, silent=True))
+for _name in ("exists", "match", "query_array", "query_first"):
+    mark(Trait.SLOW, f"jsonb_path_{_name}", f"jsonb_path_{_name}_tz")
+mark(Trait.SLOW, "jsonb_path_exists_opr", "jsonb_path_match_opr")

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
-from catalog.functions.registry import implement
+from catalog.functions.base import CallContext, Trait
+from catalog.functions.registry import implement, mark
 
 _INT4 = 2**31
 
@@ -94,4 +94,5 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "be_lo_put": _put,
 }
 for _source, _function in _FUNCTIONS.items():
-    implement(_source, _function, needs_session=True)
+    implement(_source, _function, needs_session=True, traits=(Trait.LEADER,))
+mark(Trait.LEADER, "be_lo_import", "be_lo_import_with_oid", "be_lo_export")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Protocol, cast
 
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, implements
 from catalog.types.base import Array
 
@@ -54,7 +54,7 @@ def _unlock(mode: int, call: CallContext, *numbers: int) -> bool:
     return session.advisory.unlock(_name(session, numbers), mode)
 
 
-@implements("pg_advisory_unlock_all", needs_session=True)
+@implements("pg_advisory_unlock_all", needs_session=True, traits=(Trait.SESSION_ONLY,))
 def _unlock_all(call: CallContext) -> str:
     _session(call).advisory.unlock_all()
     return ""
@@ -65,8 +65,10 @@ for _form in ("int8", "int4"):
         for _level, _of_session in (("", True), ("_xact", False)):
             for _verb, _wait in (("pg", True), ("pg_try", False)):
                 _source = f"{_verb}_advisory{_level}_lock{_suffix}_{_form}"
-                implement(_source, functools.partial(_lock, _mode, _of_session, _wait), needs_session=True)
-        implement(f"pg_advisory_unlock{_suffix}_{_form}", functools.partial(_unlock, _mode), needs_session=True)
+                _function = functools.partial(_lock, _mode, _of_session, _wait)
+                implement(_source, _function, needs_session=True, traits=(Trait.LEADER,))
+        _source = f"pg_advisory_unlock{_suffix}_{_form}"
+        implement(_source, functools.partial(_unlock, _mode), needs_session=True, traits=(Trait.LEADER,))
 
 
 @implements("pg_blocking_pids", needs_session=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from catalog.functions.base import CallContext
-from catalog.functions.registry import implement, implements
+from catalog.functions.base import CallContext, Trait
+from catalog.functions.registry import implements
 
 
 class _Notifications(Protocol):
@@ -28,7 +28,7 @@ def _session(call: CallContext) -> _Session:
     return cast(_Session, call.session)
 
 
-@implements("pg_notify", needs_session=True)
+@implements("pg_notify", needs_session=True, traits=(Trait.LEADER,))
 def _notify(call: CallContext, channel: str | None, payload: str | None) -> str:
     session = _session(call)
     if session.transaction is None:
@@ -37,9 +37,11 @@ def _notify(call: CallContext, channel: str | None, payload: str | None) -> str:
     return ""
 
 
-@implements("pg_listening_channels", needs_session=True)
+@implements("pg_listening_channels", needs_session=True, traits=(Trait.SESSION_ONLY,))
 def _channels(call: CallContext) -> tuple[str, ...]:
     return _session(call).notifications.channels
 
 
-implement("pg_notification_queue_usage", lambda call: _session(call).notifications.queue_usage, needs_session=True)
+@implements("pg_notification_queue_usage", needs_session=True, traits=(Trait.SESSION_ONLY,))
+def _queue_usage(call: CallContext) -> float:
+    return _session(call).notifications.queue_usage

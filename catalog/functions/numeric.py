@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from decimal import MIN_EMIN, ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, Overflow
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.integers import CHECKS, division_by_zero
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.types.base import TypeRef
 from catalog.types.float import parse_float4, parse_float8
 from catalog.types.numeric import (
@@ -475,9 +476,12 @@ def _register_conversions() -> None:
     implement("float8_numeric", from_float(15))
     implement("numeric_float4", to_float4)
     implement("numeric_float8", to_float8, _to_double_side)
+    mark(Trait.NEVER_FAILS, "int2_numeric", "int4_numeric", "int8_numeric")
+    mark(Trait.NEVER_FAILS, "float4_numeric", "float8_numeric", "numeric_float8")
 
 
 _register_arithmetic()
+mark(Trait.NEVER_FAILS, "numeric_uminus", "numeric_uplus")
 _register_comparisons()
 _register_rounding()
 _register_conversions()

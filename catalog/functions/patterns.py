@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.case_mapping import ascii_lower, lower
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.remembering import remembering
 from catalog.types.base import TypeRef
 
@@ -258,6 +259,8 @@ def _register() -> None:
         implement(f"{name}nlike", _negated(like), _like_side(negated=True, fold=False))
         implement(f"{name}iclike", ilike, _like_side(negated=False, fold=True))
         implement(f"{name}icnlike", _negated(ilike), _like_side(negated=True, fold=True))
+        mark(Trait.LIKE, f"{name}like", f"{name}nlike")
+        mark(Trait.ILIKE, f"{name}iclike", f"{name}icnlike")
         implement(f"ascii_{name}iclike", ascii_ilike)
         implement(f"ascii_{name}icnlike", _negated(ascii_ilike))
     implement("like_escape", like_escape)

@@ -8,6 +8,7 @@ import hmac
 import secrets
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.registry import implement
 from catalog.functions.uuid import random_uuid
 
@@ -42,5 +43,5 @@ def _random_bytes(count: int) -> bytes:
 
 implement("pg_digest", _digest)
 implement("pg_hmac", _hmac)
-implement("pg_random_bytes", _random_bytes)
-implement("pg_random_uuid", random_uuid)
+implement("pg_random_bytes", _random_bytes, traits=(Trait.CLOCK_OR_CHANCE,))
+implement("pg_random_uuid", random_uuid, traits=(Trait.CLOCK_OR_CHANCE,))

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
-from catalog.functions.registry import implement
+from catalog.functions.base import CallContext, Trait
+from catalog.functions.registry import implement, mark
 from catalog.memory import room_for
 from catalog.types import lookup, oids
 from catalog.types.base import FormatSettings, TypeRef
@@ -238,6 +238,9 @@ def _register() -> None:
     implement("anytextcat", duckdb=_anytext_side, python_for_types=_any_then_text, needs_context=True)
     implement("text_format", python_for_types=_format_maker, needs_context=True)
     implement("text_format_nv", python_for_types=_format_maker, needs_context=True)
+    mark(Trait.NEVER_FAILS, "quote_literal")
+    mark(Trait.WRITES_VALUES, "quote_literal", "quote_nullable", "text_concat", "text_concat_ws", "text_format")
+    mark(Trait.JOINS_AS_TEXT, "textanycat", "anytextcat")
 
 
 _register()

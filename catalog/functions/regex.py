@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.regex_engine import AsciiPattern, Match, Regex, regex
 from catalog.functions.regex_syntax import Options, set_option
 from catalog.functions.registry import implement
@@ -282,14 +283,16 @@ def similar_escape(pattern: str | None, escape: str | None) -> str | None:
 
 
 ASCII: Final = "ascii_"
-_sources: set[str] = set()
 
 
 def _implement(source: str, function: Callable[..., object]) -> None:
     """Registers the function, and as ascii_`source` what it is under a collation that knows ASCII alone."""
-    _sources.update((source, ASCII + source))
-    implement(source, function)
-    implement(ASCII + source, lambda text, pattern, *more: function(text, AsciiPattern(pattern), *more))
+    implement(source, function, traits=(Trait.REGULAR_EXPRESSION, Trait.SLOW))
+    implement(
+        ASCII + source,
+        lambda text, pattern, *more: function(text, AsciiPattern(pattern), *more),
+        traits=(Trait.SLOW,),
+    )
 
 
 def _substring_similar(text: str, pattern: str, escape: str) -> str | None:
@@ -330,4 +333,3 @@ def _register_functions() -> None:
 
 _register_operators()
 _register_functions()
-SOURCES = frozenset(_sources)  # `prosrc` of all that match an expression

@@ -17,7 +17,8 @@ name only where a database has the extension (catalog/extensions.py). Their impl
 
 To add functions, add a module to this package: every module of it is imported when an implementation is first asked
 for, and registers what it has by `implement`. Functions that PostgreSQL does not have are declared by `declare`, with
-OIDs 9000 to 9999.
+OIDs 9000 to 9999. What else is known of a function (`Trait`: whether it may fail, runs on the leader, ...) is said in
+the same module, by `traits` or `mark`; nobody lists functions elsewhere.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ import importlib
 import pathlib
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from catalog.functions.base import Aggregate, AggregateSteps, Cast, Function, Implementation, Operator
+from catalog.functions.base import Aggregate, AggregateSteps, Cast, Function, Implementation, Operator, Trait
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -42,6 +43,8 @@ OWN_OIDS = range(9000, 10000)
 CIDR_TO_INET = 9904  # the OID of a cast that PostgreSQL needs no function for
 
 _implementations: dict[str, Implementation] = {}
+_comparisons: dict[str, str] = {}
+_traits: dict[Trait, set[str]] = {trait: set() for trait in Trait}
 _own_functions: dict[int, Function] = {}
 _inner: set[int] = set()  # those that no text can name
 
@@ -305,8 +308,11 @@ def implement(
     duckdb_in_utc: DuckSide = None,
     duckdb_result_of: Callable[[Sequence[str], Sequence[TypeRef]], TypeRef] | None = None,
     needs_session: bool = False,
+    compares: str = "",
+    traits: Sequence[Trait] = (),
 ) -> None:
     """Registers what runs `source` (see `Implementation`; `inline` and `names` are its python_source and names).
+    `compares`: eq, ne, lt, le, gt or ge of a comparison.
 
     Raises ValueError if the source has an implementation already: two answers to one call would be a defect.
     """
@@ -328,25 +334,70 @@ def implement(
         duckdb_in_utc=duckdb_in_utc,
         duckdb_result_of=duckdb_result_of,
     )
+    if compares:
+        _comparisons[source] = compares
+    for trait in traits:
+        _traits[trait].add(source)
 
 
 def implements(
-    *sources: str, duckdb: DuckSide = None, needs_context: bool = False, needs_session: bool = False
+    *sources: str,
+    duckdb: DuckSide = None,
+    needs_context: bool = False,
+    needs_session: bool = False,
+    traits: Sequence[Trait] = (),
 ) -> Callable[[_Python], _Python]:
     """Decorator: the function is the python side of these sources."""
 
     def register(python: _Python) -> _Python:
         for source in sources:
-            implement(source, python, duckdb, needs_context=needs_context, needs_session=needs_session)
+            implement(source, python, duckdb, needs_context=needs_context, needs_session=needs_session, traits=traits)
         return python
 
     return register
+
+
+def mark(trait: Trait, *sources: str) -> None:
+    """Says of several functions what `traits` says of one. A function that analysis replaces has no implementation,
+    and may have traits."""
+    _traits[trait].update(sources)
 
 
 def implementation(source: str) -> Implementation | None:
     """What runs `source`; None if nothing does, and then the call is refused by name (0A000)."""
     _load_modules()
     return _implementations.get(source)
+
+
+def comparison(source: str) -> str:
+    """eq, ne, lt, le, gt or ge, if it is said of the function that it compares so; '' otherwise."""
+    _load_modules()
+    return _comparisons.get(source, "")
+
+
+def has_trait(source: str, trait: Trait) -> bool:
+    _load_modules()
+    return source in _traits[trait]
+
+
+def sources_with(trait: Trait) -> frozenset[str]:
+    _load_modules()
+    return frozenset(_traits[trait])
+
+
+@functools.cache
+def names_with(trait: Trait) -> frozenset[str]:
+    """The names of the functions with a trait, for what knows no more of a call: a name may mean another function."""
+    sources = sources_with(trait)
+    return frozenset(name for name, source in _named_sources() if source in sources)
+
+
+def _named_sources() -> Iterator[tuple[str, str]]:
+    for rows in (_procedures(), _rows("extensions/pg_proc")):
+        for line in rows.by_oid.values():
+            item = line.split("\t")
+            yield item[1], item[1] if item[18] == _LANGUAGE_SQL else item[2]
+    yield from ((item.name, item.source) for item in _own_functions.values())
 
 
 @functools.cache

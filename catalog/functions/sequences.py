@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implements
 
 
@@ -19,22 +19,22 @@ def _session(call: CallContext) -> _Session:
     return cast(_Session, call.session)
 
 
-@implements("nextval_oid", needs_session=True)
+@implements("nextval_oid", needs_session=True, traits=(Trait.LEADER, Trait.TRACELESS))
 def _next_value(call: CallContext, sequence: int) -> int:
     return _session(call).next_value(sequence)
 
 
-@implements("currval_oid", needs_session=True)
+@implements("currval_oid", needs_session=True, traits=(Trait.LEADER,))
 def _current_value(call: CallContext, sequence: int) -> int:
     return _session(call).current_value(sequence)
 
 
-@implements("lastval", needs_session=True)
+@implements("lastval", needs_session=True, traits=(Trait.LEADER,))
 def _last_value(call: CallContext) -> int:
     return _session(call).last_value()
 
 
-@implements("setval_oid", "setval3_oid", needs_session=True)
+@implements("setval_oid", "setval3_oid", needs_session=True, traits=(Trait.LEADER,))
 def _set_value(call: CallContext, sequence: int, value: int, is_called: bool = True) -> int:
     _session(call).set_value(sequence, value, is_called)
     return value

@@ -15,9 +15,9 @@ from typing import Any, Protocol, cast
 from catalog import collations, privileges, types
 from catalog.encodings import BY_NUMBER, encoding_named
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext, Function
+from catalog.functions.base import CallContext, Function, Trait
 from catalog.functions.quoting import quote_identifier
-from catalog.functions.registry import declare, function_oids, implement, implements
+from catalog.functions.registry import declare, function_oids, implement, implements, mark
 from catalog.schema import (
     Catalog,
     Composite,
@@ -131,6 +131,9 @@ implement("pg_is_in_recovery", lambda: False)
 implement("pg_is_wal_replay_paused", lambda: False)
 implement("pg_jit_available", lambda: False)
 implement("pg_trigger_depth", lambda: 0)
+mark(
+    Trait.SESSION_ONLY, "current_database", "pg_backend_pid", "pgsql_version", "pg_is_in_recovery", "shoal_last_commit"
+)
 
 
 def _address(side: str, part: str, call: CallContext) -> object:
@@ -143,7 +146,8 @@ def _address(side: str, part: str, call: CallContext) -> object:
 
 for _side in ("client", "server"):
     for _part in ("addr", "port"):
-        implement(f"inet_{_side}_{_part}", functools.partial(_address, _side, _part), needs_session=True)
+        _function = functools.partial(_address, _side, _part)
+        implement(f"inet_{_side}_{_part}", _function, needs_session=True, traits=(Trait.SESSION_ONLY,))
 
 
 @implements("pg_postmaster_start_time", "pg_conf_load_time", needs_session=True)
@@ -151,7 +155,7 @@ def _start_time(call: CallContext) -> int:
     return int(cast(Any, call.session).node.started)
 
 
-@implements("show_config_by_name", "show_config_by_name_missing_ok", needs_session=True)
+@implements("show_config_by_name", "show_config_by_name_missing_ok", needs_session=True, traits=(Trait.SESSION_ONLY,))
 def _current_setting(call: CallContext, name: str, missing_ok: bool = False) -> str | None:
     try:
         return _session(call).setting(name)
@@ -161,7 +165,7 @@ def _current_setting(call: CallContext, name: str, missing_ok: bool = False) -> 
         raise
 
 
-@implements("set_config_by_name", needs_session=True)
+@implements("set_config_by_name", needs_session=True, traits=(Trait.SESSION_ONLY,))
 def _set_config(call: CallContext, name: str | None, value: str | None, local: bool | None) -> str:
     if name is None:
         raise SqlError("22004", "SET requires parameter name")
@@ -184,13 +188,13 @@ def _is_other_temporary(call: CallContext, oid: int) -> bool:
     return found.name != services.temporary_schema
 
 
-@implements("pg_current_xact_id", needs_session=True)
+@implements("pg_current_xact_id", needs_session=True, traits=(Trait.LEADER,))
 def _transaction_number(call: CallContext) -> int | None:
     """Also txid_current: a number of the transaction's own, which grows from one to the next."""
     return _services(call).transaction_number(True)
 
 
-@implements("pg_current_xact_id_if_assigned", needs_session=True)
+@implements("pg_current_xact_id_if_assigned", needs_session=True, traits=(Trait.LEADER,))
 def _known_transaction_number(call: CallContext) -> int | None:
     return _services(call).transaction_number(False)
 
@@ -226,7 +230,7 @@ def _encoding_length(number: int) -> int | None:
     return None if found is None else found.width
 
 
-@implements("pg_client_encoding", needs_context=True, needs_session=True)
+@implements("pg_client_encoding", needs_session=True, traits=(Trait.SESSION_ONLY,))
 def _client_encoding(call: CallContext) -> str:
     return _session(call).setting("client_encoding")
 
@@ -321,6 +325,8 @@ declare(Function(9903, "shoal_check", "shoal_check", "f", True, False, "v", (), 
 implement("shoal_check", lambda call: _services(call).begin_check(call), needs_session=True)
 declare(Function(9936, "shoal_check_indexes", "shoal_check_indexes", "f", True, False, "v", (), oids.TEXT, 0, 0))
 implement("shoal_check_indexes", lambda call: _services(call).check_indexes(call), needs_session=True)
+for _trait in (Trait.LEADER, Trait.ALL_TABLESPACES):
+    mark(_trait, "shoal_checkpoint", "shoal_check", "shoal_check_indexes")
 
 
 def _shown(type_oid: int, call: CallContext, oid: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from catalog import types
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, implements
 from catalog.schema import VirtualTable
 from catalog.system import numbering
@@ -244,7 +244,7 @@ def _column_is_updatable(call: CallContext, oid: int, number: int, triggers: boo
 _of_kind("pg_relation_is_publishable", lambda kind, oid: kind == "r" and oid >= 16384)
 
 
-@implements("pg_sequence_last_value", needs_session=True)
+@implements("pg_sequence_last_value", needs_session=True, traits=(Trait.LEADER,))
 def _sequence_last_value(call: CallContext, oid: int) -> int | None:
     """Raises 42501."""
     for _, value, denied in find(call, internal.SEQUENCE_VALUES, "oid", oid):

@@ -204,6 +204,12 @@ for _oid, (_name, _function) in enumerate(
     9912,
 ):
     _own(_oid, _name, (oids.OID, oids.INT4), oids.INT4, _function)
+COLUMNS_OF_ROWS = {
+    "_pg_truetypid": ("atttypid", "typtype", "typbasetype"),
+    "_pg_truetypmod": ("atttypmod", "typtype", "typtypmod"),
+}
+"""The columns that two functions take of their rows of pg_attribute and pg_type: analysis gives them these in place of
+the rows."""
 for _oid, (_name, _own_value) in enumerate({"_pg_truetypid": oids.OID, "_pg_truetypmod": oids.INT4}.items(), 9982):
     _own(_oid, _name, (_own_value, oids.CHAR, _own_value), _own_value, _through_domain)
 _own(9918, "_pg_interval_type", (oids.OID, oids.INT4), oids.TEXT, _interval_type)

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
 from catalog.functions.case_mapping import lower, lower_character, upper, upper_character
 from catalog.functions.character_classes import is_alphanumeric
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.integers import comparisons
-from catalog.functions.registry import implement
+from catalog.functions.registry import implement, mark
 from catalog.memory import LARGE, room_for
 from catalog.types import oids
 from catalog.types.base import Array, TypeRef
@@ -50,7 +51,8 @@ def _blank_padded_comparisons() -> None:
     for suffix, symbol, python_symbol, function in _COMPARISONS:
         template = f"(rtrim({{0}}, ' ') {symbol} rtrim({{1}}, ' '))"
         inline = f"({{0}}.rstrip(' ') {python_symbol} {{1}}.rstrip(' '))"
-        implement(f"bpchar{suffix}", _without_blanks(function), template, inline=inline)
+        traits = (Trait.COMPARES_TEXTS,)
+        implement(f"bpchar{suffix}", _without_blanks(function), template, inline=inline, compares=suffix, traits=traits)
         if suffix not in ("eq", "ne"):
             implement(f"bpchar_pattern_{suffix}", _without_blanks(function), template, inline=inline)
     implement("bpchar_larger", lambda left, right: left if left.rstrip(" ") >= right.rstrip(" ") else right)
@@ -58,17 +60,21 @@ def _blank_padded_comparisons() -> None:
 
 
 def _comparisons() -> None:
-    for names in ("name{}", "name{}text", "text{}name", "char{}"):
-        comparisons(names)
+    for names in ("name{}", "name{}text", "text{}name"):
+        comparisons(names, (Trait.COMPARES_TEXTS,))
+    comparisons("char{}")
     for suffix, symbol, python_symbol, function in _COMPARISONS:
         template, inline = f"({{0}} {symbol} {{1}})", f"({{0}} {python_symbol} {{1}})"
         equality = suffix in ("eq", "ne")
-        implement(f"text{suffix}" if equality else f"text_{suffix}", function, template, inline=inline)
+        source = f"text{suffix}" if equality else f"text_{suffix}"
+        implement(source, function, template, inline=inline, compares=suffix, traits=(Trait.COMPARES_TEXTS,))
         if not equality:
             implement(f"text_pattern_{suffix}", function, template, inline=inline)
     implement("text_larger", max, "greatest({0}, {1})")
     implement("text_smaller", min, "least({0}, {1})")
     implement("text_starts_with", lambda text, prefix: text.startswith(prefix), "starts_with({0}, {1})")
+    mark(Trait.SEARCHES_TEXT, "text_starts_with")
+    mark(Trait.ORDERS_TEXTS, "text_larger", "text_smaller", "bttextcmp", "bpchar_larger", "bpchar_smaller", "bpcharcmp")
 
 
 # ---- lengths and parts ----------------------------------------------------------------------------------------------
@@ -288,7 +294,8 @@ def _bit_length(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., obje
 
 
 def _lengths() -> None:
-    implement("textlen", len, "CAST(length({0}) AS INTEGER)", inline="len({0})", names={"len": len})
+    side = "CAST(length({0}) AS INTEGER)"
+    implement("textlen", len, side, inline="len({0})", names={"len": len}, traits=(Trait.NEVER_FAILS,))
     implement("textoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
     implement("bpcharlen", lambda text: len(text.rstrip(" ")), "CAST(length(rtrim({0}, ' ')) AS INTEGER)")
     implement("bpcharoctetlen", lambda text: len(text.encode()), "CAST(strlen({0}) AS INTEGER)")
@@ -297,6 +304,7 @@ def _lengths() -> None:
     implement("chr", character)
     implement("to_hex32", to_hex4)
     implement("to_hex64", to_hex8)
+    mark(Trait.NEVER_LARGER, "chr", "to_hex32", "to_hex64")
 
 
 def _parts() -> None:
@@ -313,6 +321,10 @@ def _parts() -> None:
     implement("text_to_table_null", string_to_table)
     implement("text_reverse", lambda text: text[::-1])
     implement("split_part", split_part, once(_SPLIT_SQL))
+    mark(
+        Trait.NEVER_LARGER, "text_substr", "text_substr_no_len", "text_left", "text_right", "text_reverse", "split_part"
+    )
+    mark(Trait.SEARCHES_TEXT, "textpos", "text_to_array", "split_part")
 
 
 def _changes() -> None:
@@ -331,6 +343,11 @@ def _changes() -> None:
     implement("rtrim1", lambda text: text.rstrip(" "), "rtrim({0}, ' ')")
     implement("replace_text", replace, "replace({0}, {1}, {2})")
     implement("translate", translate, "translate({0}, {1}, {2})")
+    trims = ("btrim1", "ltrim1", "rtrim1")
+    mark(Trait.NEVER_FAILS, "textcat", "lower", "upper", *trims)
+    mark(Trait.NEVER_LARGER, "lower", "upper", "initcap", "btrim", "ltrim", "rtrim", *trims)
+    mark(Trait.MAPS_CASE, "lower", "upper", "initcap")
+    mark(Trait.SEARCHES_TEXT, "replace_text")
 
 
 _comparisons()

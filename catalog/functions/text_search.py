@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
-from catalog.functions.registry import implement, implements
+from catalog.functions.base import CallContext, Trait
+from catalog.functions.registry import implement, implements, mark
 from catalog.remembering import remembering
 from catalog.text_search import queries, ranking, vectors
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, configuration_of, lexemes, lexize
@@ -87,6 +87,7 @@ def _with_configuration(source: str, make: Callable[..., str], suffix: str = "")
 
 
 _with_configuration("to_tsvector", to_vector)
+mark(Trait.SLOW, "to_tsvector", "to_tsvector_byid")
 _with_configuration("json_string_to_tsvector", _of_json)
 _with_configuration("jsonb_string_to_tsvector", _of_json)
 _with_configuration("json_to_tsvector", _of_json)
@@ -246,6 +247,7 @@ implement(
     lambda call, text, query: _match(vector_of(to_vector(_default(call), text)), query),
     needs_context=True,
 )
+mark(Trait.SLOW, "ts_match_vq", "ts_match_qv", "ts_match_tt", "ts_match_tq")
 
 
 def _weights(array: Array) -> list[float]:
@@ -305,6 +307,7 @@ def _json_headline(show: Callable[[object], str]) -> Callable[..., str]:
 
 for _suffix in ("", "_opt"):
     _with_configuration("ts_headline", _headline, _suffix)
+    mark(Trait.SLOW, f"ts_headline{_suffix}", f"ts_headline_byid{_suffix}")
     _with_configuration("ts_headline_json", _json_headline(render_json), _suffix)
     _with_configuration("ts_headline_jsonb", _json_headline(render_jsonb), _suffix)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+from catalog.functions.base import Trait
 from catalog.functions.registry import implement
 
 
@@ -12,5 +13,7 @@ def random_uuid() -> bytes:
     return uuid.uuid4().bytes
 
 
-implement("gen_random_uuid", random_uuid, "unhex(replace(CAST(gen_random_uuid() AS VARCHAR), '-', ''))")
+_RANDOM_SQL = "unhex(replace(CAST(gen_random_uuid() AS VARCHAR), '-', ''))"
+
+implement("gen_random_uuid", random_uuid, _RANDOM_SQL, traits=(Trait.CLOCK_OR_CHANCE,))
 implement("uuid_cmp", lambda left, right: int(left > right) - int(left < right))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 
+from catalog.functions.base import Trait
 from catalog.functions.registry import implement
 
 
@@ -13,10 +14,10 @@ def _with_random_node() -> bytes:
     return uuid.uuid1(node=secrets.randbits(48) | 1 << 40).bytes
 
 
-implement("uuid_generate_v1", lambda: uuid.uuid1().bytes)
-implement("uuid_generate_v1mc", _with_random_node)
+implement("uuid_generate_v1", lambda: uuid.uuid1().bytes, traits=(Trait.CLOCK_OR_CHANCE,))
+implement("uuid_generate_v1mc", _with_random_node, traits=(Trait.CLOCK_OR_CHANCE,))
 implement("uuid_generate_v3", lambda space, name: uuid.uuid3(uuid.UUID(bytes=space), name).bytes)
-implement("uuid_generate_v4", lambda: uuid.uuid4().bytes)
+implement("uuid_generate_v4", lambda: uuid.uuid4().bytes, traits=(Trait.CLOCK_OR_CHANCE,))
 implement("uuid_generate_v5", lambda space, name: uuid.uuid5(uuid.UUID(bytes=space), name).bytes)
 implement("uuid_nil", lambda: bytes(16))
 implement("uuid_ns_dns", lambda: uuid.NAMESPACE_DNS.bytes)

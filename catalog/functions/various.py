@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import cache
 
 from catalog.errors import SqlError
-from catalog.functions.base import Function, udf_name
+from catalog.functions.base import Function, Trait, udf_name
 from catalog.functions.numeric import multiply, to_integer
 from catalog.functions.registry import declare, implement
 from catalog.types import oids
@@ -236,7 +236,7 @@ def _register() -> None:
     implement("sleep_slice", _sleep_slice)
     declare(Function(_SLEEP_SLICE, "sleep_slice", "sleep_slice", "f", True, False, "v", (oids.INT8, oids.FLOAT8),
                      oids.TEXT, 0, 0), inner=True)  # fmt: skip
-    implement("pg_sleep", duckdb=_sleep, duckdb_udfs=("sleep_slice",))
+    implement("pg_sleep", duckdb=_sleep, duckdb_udfs=("sleep_slice",), traits=(Trait.SESSION_ONLY,))
     implement("pg_sleep_for", duckdb=_sleep_for, duckdb_udfs=("sleep_slice",))
 
 

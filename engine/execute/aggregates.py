@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from catalog.functions.base import AggregateSteps
-from catalog.functions.registry import implementation
+from catalog.functions.base import AggregateSteps, Trait
+from catalog.functions.registry import has_trait, implementation
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import write_kept
@@ -22,7 +22,9 @@ from engine.execute.records import Levels, known_type
 from engine.sql import tree
 from engine.sql.tree_walk import children
 
-COUNTS = frozenset(("count()", "count(any)"))
+
+def counts_rows(aggregate: tree.Aggref) -> bool:
+    return has_trait(aggregate.function.source, Trait.COUNTS)
 
 
 def _count_one(state: int, *_: object) -> int:
@@ -88,7 +90,7 @@ class GroupWriter:
         for aggregate in self.kept.aggregates:
             if aggregate.distinct or aggregate.order_by:
                 items.append("[]")
-            elif aggregate.function.source in COUNTS:
+            elif counts_rows(aggregate):
                 items.append("0")
             else:
                 items.append(f"{self.code.constant(steps_of(aggregate)[0], 'make')}()")
@@ -130,7 +132,7 @@ class GroupWriter:
                 code.line(f"{name} = {value.source}")
                 value = Value(name, value.nullable, atom=True)
             values.append(value)
-        steps = None if aggregate.function.source in COUNTS else steps_of(aggregate)
+        steps = None if counts_rows(aggregate) else steps_of(aggregate)
         if not sees_nulls(aggregate):
             tests = [f"{value.source} is not None" for value in values if value.nullable]
             if tests:
@@ -161,12 +163,12 @@ class GroupWriter:
         for position, aggregate in enumerate(self.kept.aggregates, len(self.kept.values)):
             name = code.temporary("a")
             code.line(f"{name} = {self._final(f'group[{position}]', aggregate)}")
-            overrides[aggregate] = Value(name, aggregate.function.source not in COUNTS, atom=True)
+            overrides[aggregate] = Value(name, not counts_rows(aggregate), atom=True)
         if self.query.having is not None:
             code.indent(f"if {self.expressions.true(self.query.having)}:")
 
     def _final(self, state: str, aggregate: tree.Aggref) -> str:
-        counts = aggregate.function.source in COUNTS
+        counts = counts_rows(aggregate)
         if aggregate.distinct or aggregate.order_by:
             return f"{self.code.constant(finisher(aggregate, self.expressions.levels), 'finish')}({state})"
         return state if counts else f"{self.code.constant(steps_of(aggregate)[2], 'final')}({state})"
@@ -192,7 +194,7 @@ def finisher(aggregate: tree.Aggref, levels: Levels) -> Callable[[list[Sequence[
     """What an aggregate with DISTINCT or ORDER BY makes of its collected arguments."""
     width = len(aggregate.arguments)
     order_by = list(aggregate.order_by)
-    make, step, final = _COUNTING if aggregate.function.source in COUNTS else steps_of(aggregate)
+    make, step, final = _COUNTING if counts_rows(aggregate) else steps_of(aggregate)
     kinds = [known_type(argument, levels) for argument in aggregate.arguments]
     sorts = [
         (

@@ -26,7 +26,7 @@ from catalog.types.base import TypeRef
 from catalog.types.oid import bits_kept
 from catalog.types.oids import BOOL, BYTEA, SMALL, TEXTS
 from engine.execute.code import NotOnRowPath
-from engine.execute.measured import LONG_FOR_ONE_ROW, may_last
+from engine.execute.measured import is_slow, may_last
 from engine.execute.python_sides import python_side
 from engine.sql import tree
 from engine.sql.folding import Folding
@@ -117,7 +117,7 @@ class Closures:
         function = expression.function
         if function.returns_set or function.kind != "f" or function.volatility == "v":
             raise NotOnRowPath(f"function {function.name}")
-        if expression.type.oid not in SMALL or function.source in LONG_FOR_ONE_ROW:
+        if expression.type.oid not in SMALL or is_slow(function):
             raise NotOnRowPath(f"function {function.name}, whose result may be large")
         parts = [self.part(argument) for argument in expression.arguments]
         types = [argument.type for argument in expression.arguments]
@@ -298,7 +298,7 @@ def _tuple_maker(kinds: str) -> Callable[..., Callable[[Row], Row]]:
 def _comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[Any, Any], Any]:
     """A comparison of two values."""
     python, needs_context = python_side(function, (left, right), _BOOL)
-    if needs_context or function.source in LONG_FOR_ONE_ROW:
+    if needs_context or is_slow(function):
         raise NotOnRowPath(f"function {function.name} among many values")
     return python
 

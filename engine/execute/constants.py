@@ -18,6 +18,8 @@ from itertools import chain
 from typing import Any, NoReturn, cast
 
 from catalog.errors import SqlError, not_supported
+from catalog.functions.base import Trait
+from catalog.functions.registry import has_trait
 from catalog.patience import FIRST, TooLong, fold
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from catalog.types.oids import BOOL, FLOATS, INTEGERS, NUMERIC, TEXTS
@@ -40,15 +42,6 @@ _FOLDED = (
 _OF_PLAIN_CALLS = (tree.FuncExpr, tree.RelabelType, tree.CoerceTypmod, tree.CoerceViaIO)
 _OF_ONE_FUNCTION = (tree.FuncExpr, tree.NullIfExpr, tree.DistinctExpr, tree.ScalarArrayOp)
 _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
-# Casts to a wider type; a sign, which no number that was written without one is too small for.
-_NEVER_FAIL = frozenset((
-    "i2toi4", "int28", "int48", "int2_numeric", "int4_numeric", "int8_numeric", "i2tof", "i4tof", "i8tof", "i2tod",
-    "i4tod", "i8tod", "ftod", "float4_numeric", "float8_numeric", "numeric_float8", "int2um", "int4um", "int8um",
-    "numeric_uminus", "float4um", "float8um", "int2up", "int4up", "int8up", "numeric_uplus", "float4up", "float8up",
-    "textcat", "text", "boolne", "booleq", "int4_bool", "bool_int4", "date_timestamp", "textlen", "upper", "lower",
-    "rtrim1", "btrim1", "ltrim1", "text_name", "name_text", "bpchar_text", "char_text", "quote_literal",
-    "build_json", "to_json", "to_jsonb",
-))  # fmt: skip
 # Types whose text forms depend on nothing but the value.
 _TEXT_FORMS = INTEGERS | FLOATS | TEXTS | {BOOL, NUMERIC}
 _BOOL = TypeRef(BOOL)
@@ -175,7 +168,7 @@ def _fails(node: Any) -> bool:
     kind = type(node)
     if kind is tree.FuncExpr:
         compares = node.operator is not None and node.operator.name in _COMPARISONS
-        return not compares and node.function.source not in _NEVER_FAIL
+        return not compares and not has_trait(node.function.source, Trait.NEVER_FAILS)
     return kind is tree.CoerceTypmod or kind is tree.CoerceViaIO
 
 

@@ -21,11 +21,12 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.errors import SqlError, not_supported
+from catalog.functions import registry
 from catalog.functions.array_shapes import array_slice, build_array, subscript
 from catalog.functions.array_slices import assign_slice
-from catalog.functions.base import Function, Implementation, Operator
+from catalog.functions.base import Function, Implementation, Operator, Trait
 from catalog.functions.comparison import compared
-from catalog.functions.registry import implementation
+from catalog.functions.registry import has_trait, implementation
 from catalog.memory import at_most, size_of
 from catalog.patience import TooLong, fold, quick, watched
 from catalog.records import dataclass
@@ -38,17 +39,14 @@ from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.context import ExecContext, metered
-from engine.execute.measured import LONG_FOR_ONE_ROW, may_last, measured_call, measured_cast
+from engine.execute.measured import is_slow, may_last, measured_call, measured_cast
 from engine.execute.python_sides import comparison, equality_of, named_codec, python_side, same_equality
 from engine.execute.records import Levels, known_type, row_text_encoder
 from engine.execute.values import sql_value_function
 from engine.sql import tree
 from engine.sql.folding import Folding, is_total
 
-_RECORD_COMPARISONS = {
-    "record_eq": "==", "record_ne": "!=", "record_lt": "<", "record_le": "<=", "record_gt": ">", "record_ge": ">=",
-    "array_eq": "==", "array_ne": "!=", "array_lt": "<", "array_le": "<=", "array_gt": ">", "array_ge": ">=",
-}  # fmt: skip
+_SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FOLDED = 1 << 20  # bytes that a constant may take
 _MANY_ELEMENTS = 32
 _TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
@@ -57,6 +55,10 @@ _TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
 def _of_rows(types: Sequence[TypeRef]) -> bool:
     """Whether values of these types are rows of no declared type, or arrays of them: all of one kind."""
     return types[0].oid in RECORDS and all(type_.oid == types[0].oid for type_ in types)
+
+
+def _compares_rows(function: Function, types: Sequence[TypeRef]) -> bool:
+    return has_trait(function.source, Trait.COMPARES_ROWS) and _of_rows(types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,8 +301,8 @@ class ExpressionCompiler:
         if evaluated:
             guards.insert(0, f"({', '.join(evaluated)},)")
         types = [argument.type for argument in expression.arguments]
-        if expression.function.source in _RECORD_COMPARISONS and _of_rows(types):
-            symbol = _RECORD_COMPARISONS[expression.function.source]
+        if _compares_rows(expression.function, types):
+            symbol = _SYMBOLS[registry.comparison(expression.function.source)]
             return guards, self._compared_records(symbol, expression.arguments, arguments), True
         if expression.function.source == "record_send" and types[0].oid == RECORD:
             encode = self.code.constant(known_type(expression.arguments[0], self.levels).binary_encoder(), "send")
@@ -398,7 +400,7 @@ class ExpressionCompiler:
             values.append(known[0])
         if function.strict and None in values:
             return (None,)
-        if not watched() and (function.source in LONG_FOR_ONE_ROW or not quick(values)):
+        if not watched() and (is_slow(function) or not quick(values)):
             return None  # there planning has no end, as the statement has
         types = [argument.type for argument in expression.arguments]
         python, needs_context = python_side(function, types, expression.type)
@@ -591,7 +593,7 @@ class ExpressionCompiler:
         left_source, left = self.bound(expression.left)
         right_source, right = self.bound(expression.right)
         types = (expression.left.type, expression.right.type)
-        if expression.function.source in _RECORD_COMPARISONS and _of_rows(types):
+        if _compares_rows(expression.function, types):
             sides = (expression.left, expression.right)
             equal = self._compared_records("==", sides, (left.source, right.source))
         else:
@@ -743,10 +745,10 @@ class ExpressionCompiler:
     ) -> tuple[Callable[[Any, Any], object], Callable[[Any, Any], object]]:
         """Whether two fields are equal, and how they compare."""
         types = (left.type, right.type)
-        if not (_of_rows(types) and function.source in _RECORD_COMPARISONS):
+        if not _compares_rows(function, types):
             return equality_of(operator, *types), comparison(function, *types)
         key: Any = known_type(tree.CoalesceExpr((left, right), left.type), self.levels).sort_key()
-        compare = compared(function.source.rpartition("_")[2])
+        compare = compared(registry.comparison(function.source))
         return lambda one, other: key(one) == key(other), lambda one, other: compare(key(one), key(other))
 
     def _field(self, expression: tree.FieldSelect) -> Value:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from catalog.functions import regex
-from catalog.functions.base import Function
+from catalog.functions.base import Function, Trait
+from catalog.functions.registry import has_trait
 from catalog.memory import LARGE, large, large_array
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
@@ -22,15 +22,6 @@ from engine.sql import tree
 
 _TEXTS = oids.TEXTS | oids.JSON_TYPES | {oids.BYTEA, oids.XML, oids.BIT, oids.VARBIT}  # their values are str or bytes
 _PADDED = frozenset((oids.BPCHAR, oids.BIT))  # char(n), bit(n)
-# What these make is no larger than what they are given, which counts already, or small in any case.
-_NEVER_LARGER = frozenset(
-    (
-        "bpcharsubstr", "btrim", "btrim1", "chr", "initcap", "json_array_element_text", "json_object_field_text",
-        "jsonb_array_element_text", "jsonb_object_field_text", "lower", "ltrim", "ltrim1", "md5_bytea", "md5_text",
-        "rtrim", "rtrim1", "split_part", "text_left", "text_reverse", "text_right", "text_substr", "text_substr_no_len",
-        "to_hex32", "to_hex64", "upper",
-    )
-)  # fmt: skip
 
 
 def may_last(types: Iterable[TypeRef], result: TypeRef) -> bool:
@@ -38,20 +29,19 @@ def may_last(types: Iterable[TypeRef], result: TypeRef) -> bool:
     return result.oid not in oids.FIXED_SIZE or not oids.FIXED_SIZE.issuperset([type_.oid for type_ in types])
 
 
-# Short patterns and paths that take for ever, and keep the interpreter: not where nobody can interrupt them.
-LONG_FOR_ONE_ROW = regex.SOURCES | frozenset(
-    source
-    for name in ("exists", "match", "query_array", "query_first")
-    for source in (f"jsonb_path_{name}", f"jsonb_path_{name}_tz", f"jsonb_path_{name}_opr")
-) | {
-    "to_tsvector", "to_tsvector_byid", "ts_headline", "ts_headline_byid", "ts_headline_opt", "ts_headline_byid_opt",
-    "ts_match_vq", "ts_match_qv", "ts_match_tt", "ts_match_tq",
-}  # fmt: skip
+def is_slow(function: Function) -> bool:
+    """Whether short patterns and paths may take it for ever, and keep the interpreter: not where nobody can interrupt
+    them."""
+    return has_trait(function.source, Trait.SLOW)
 
 
 def measured_call(code: Code, call: str, function: Function, result: TypeRef) -> str:
     """The source of a call, counted where its result may be a large one."""
-    return call if function.returns_set or function.source in _NEVER_LARGER else _measured(code, call, result)
+    return (
+        call
+        if function.returns_set or has_trait(function.source, Trait.NEVER_LARGER)
+        else _measured(code, call, result)
+    )
 
 
 def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import cast
 
+from catalog.functions.base import Trait
+from catalog.functions.registry import has_trait
 from catalog.schema import Catalog, Table
 from catalog.types.base import FormatSettings
 from engine.execute.code import Code, NotOnRowPath
@@ -38,14 +40,14 @@ from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 Statement = tree.Insert | tree.Update | tree.Delete
 
 
-# Volatile functions that leave nothing behind when what called them is undone, but for a gap in a sequence.
-_TRACELESS = frozenset(("nextval", "random", "clock_timestamp", "timeofday", "gen_random_uuid"))
+_TRACELESS = (Trait.TRACELESS, Trait.CLOCK_OR_CHANCE)
 
 
 def _leaves_traces(node: object) -> bool:
     """Whether a statement with this in it is another one when it is undone and run again."""
     if isinstance(node, tree.FuncExpr):
-        return node.function.volatility == "v" and node.function.name not in _TRACELESS
+        source = node.function.source
+        return node.function.volatility == "v" and not any(has_trait(source, trait) for trait in _TRACELESS)
     return isinstance(node, tree.SubLink | tree.CurrentOf)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
+from catalog.functions.registry import has_trait
 from catalog.types import lookup
 from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
@@ -23,7 +25,6 @@ from engine.sql import tree
 from engine.sql.analyze.column_definitions import check_row
 
 Levels = tuple[tree.Query, ...]
-_GROWN = ("array_append", "array_prepend", "array_cat")
 
 
 def level_of(statement: tree.Query | tree.Insert | tree.Update | tree.Delete) -> tree.Query:
@@ -151,7 +152,7 @@ def _types(expression: tree.Expr, levels: Levels) -> list[SqlType | None]:
             if nested:
                 return [known_type(item, levels) for item in elements]
             return [_array(known_type(item, levels)) for item in elements]
-        case tree.FuncExpr(function=function, arguments=arguments) if function.name in _GROWN:
+        case tree.FuncExpr(function=function, arguments=arguments) if has_trait(function.source, Trait.GROWS_ARRAY):
             return [
                 known_type(item, levels) if item.type.oid == RECORD_ARRAY else _array(known_type(item, levels))
                 for item in arguments

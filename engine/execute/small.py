@@ -19,7 +19,7 @@ from catalog.schema import Catalog, Table
 from catalog.types import lookup
 from catalog.types.oids import RECORDS, SMALL, TEXTS
 from engine.execute.access import Finder
-from engine.execute.aggregates import COUNTS, finisher, sees_nulls, steps_of
+from engine.execute.aggregates import counts_rows, finisher, sees_nulls, steps_of
 from engine.execute.closures import PLACE, Closure, Closures, Part, Row, row_of
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, metered
@@ -285,7 +285,7 @@ class _Slot:
             items = [*arguments, *[rows.function(clause.expression) for clause in aggregate.order_by]]
             step = _collecting(place, items, len(arguments), every)
             return _Slot(lambda row: [], _where(test, step), finisher(aggregate, ()))
-        if aggregate.function.source in COUNTS:
+        if counts_rows(aggregate):
             return _Slot(lambda row: 0, _where(test, _counting(place, arguments)), None)
         make, advance, final = steps_of(aggregate)
         return _Slot(lambda row: make(), _where(test, _stepping(place, arguments, advance, every)), final)

@@ -18,8 +18,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 from catalog.errors import SqlError
+from catalog.functions.base import Trait
+from catalog.functions.registry import names_with
 from engine.session.planning import LONG_TEXT
 from engine.session.prepared import utf8
 from engine.sql import ast
@@ -39,28 +42,7 @@ class Needs(IntEnum):
     LEADER = 2
 
 
-# What draws from sequences, or has an effect on others, or shows what only the leader knows.
-LEADER_FUNCTIONS = frozenset((
-    "nextval", "setval", "currval", "lastval", "pg_sequence_last_value", "pg_notify", "shoal_checkpoint", "shoal_check",
-    "shoal_check_indexes",
-    "pg_export_snapshot", "shoal_backup", "shoal_backup_progress",
-    "shoal_restore_progress",
-    "shoal_change_stream_advance",
-    "shoal_hold_snapshot", "shoal_release_snapshot", "shoal_stage", "shoal_drop_stage", "shoal_key_ranges",
-    "lo_create", "lo_creat", "lo_open", "lo_close", "loread", "lowrite", "lo_lseek", "lo_lseek64", "lo_tell",
-    "lo_tell64", "lo_truncate", "lo_truncate64", "lo_unlink", "lo_from_bytea", "lo_get", "lo_put", "lo_import",
-    "lo_export",
-    "txid_current", "txid_current_if_assigned", "pg_current_xact_id", "pg_current_xact_id_if_assigned",
-))  # fmt: skip
-# What has to do with nothing but the session, and the node that it is at.
-_OWN_FUNCTIONS = frozenset((
-    "version", "pg_backend_pid", "current_database", "current_setting", "set_config", "shoal_last_commit",
-    "pg_listening_channels", "pg_notification_queue_usage",
-    "pg_advisory_unlock_all", "pg_client_encoding", "pg_is_in_recovery", "inet_client_addr", "inet_client_port",
-    "inet_server_addr", "inet_server_port", "pg_sleep", "pg_reload_conf",
-))  # fmt: skip
 _OWN_VALUES = frozenset(("current_user", "session_user", "user", "current_role", "current_catalog"))
-_ADVISORY = ("pg_advisory", "pg_try_advisory")
 _WRITES = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _ALONE = (
     ast.TransactionStmt, ast.ShowStmt, ast.DeallocateStmt, ast.FetchStmt, ast.ClosePortalStmt, ast.DiscardStmt,
@@ -109,11 +91,12 @@ LONG = Route(Needs.LEADER, opens_writable=True, commits=True)
 # words too: then it is carried, which is always right. To look through a megabyte takes 10 ms.
 _LOOKED_THROUGH = 1 << 20
 _READS = re.compile(rb"[\s(]*(?:select|values|table|with)\b", re.IGNORECASE)
-_MAY_WRITE = re.compile(
-    rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;|pg_(?:try_)?advisory"
-    % "|".join(LEADER_FUNCTIONS).encode(),
-    re.IGNORECASE,
-)
+
+
+@cache
+def _may_write() -> re.Pattern[bytes]:
+    names = "|".join(sorted(names_with(Trait.LEADER)))
+    return re.compile(rb"\b(?:insert|update|delete|merge|into|for|execute|%b)\b|;" % names.encode(), re.IGNORECASE)
 
 
 class Routes:
@@ -131,7 +114,7 @@ class Routes:
             return LONG
         if len(sql) >= LONG_TEXT:
             short = len(sql) <= _LOOKED_THROUGH
-            return LONG_READ if short and _READS.match(sql) and not _MAY_WRITE.search(sql) else LONG
+            return LONG_READ if short and _READS.match(sql) and not _may_write().search(sql) else LONG
         lifted = lift(sql)
         key = sql if lifted is None else lifted[0]
         found = self._known.get(key)
@@ -216,12 +199,7 @@ def _is_shared(node: ast.Node) -> bool:
 def _reaches_everything(node: ast.Node) -> bool:
     if isinstance(node, ast.SelectStmt):
         return node.into is not None
-    return isinstance(node, ast.FuncCall) and node.names[-1] in (
-        "shoal_check",
-        "shoal_check_indexes",
-        "shoal_checkpoint",
-        "shoal_backup",
-    )
+    return isinstance(node, ast.FuncCall) and node.names[-1] in names_with(Trait.ALL_TABLESPACES)
 
 
 def needs(statement: ast.Node) -> Needs:
@@ -264,10 +242,9 @@ def _node(node: ast.Node) -> Needs:
     if isinstance(node, ast.SelectStmt):
         return Needs.LEADER if node.locking or node.into is not None else Needs.NOTHING
     if isinstance(node, ast.FuncCall):
-        name = node.names[-1]
-        if name in LEADER_FUNCTIONS or (name.startswith(_ADVISORY) and name not in _OWN_FUNCTIONS):
+        if node.names[-1] in names_with(Trait.LEADER):
             return Needs.LEADER
-        return Needs.NOTHING if name in _OWN_FUNCTIONS else Needs.READ
+        return Needs.NOTHING if node.names[-1] in names_with(Trait.SESSION_ONLY) else Needs.READ
     if isinstance(node, ast.SqlValueFunction):
         return Needs.NOTHING if node.name in _OWN_VALUES else Needs.READ
     return Needs.READ if isinstance(node, ast.RangeVar | ast.RangeFunction | ast.TypeCast) else Needs.NOTHING

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from catalog.errors import not_supported
 from catalog.functions import registry
-from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Function, Implementation
+from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Function, Implementation, Trait
 from catalog.functions.duckdb_errors import sql_error_call, without_volatility
 from catalog.types import oids
 from catalog.types.base import TypeRef
@@ -258,7 +258,6 @@ def _over_lists(call: Call, found: Implementation) -> Piece:
 
 # ---- windows --------------------------------------------------------------------------------------------------------
 
-_FRAMELESS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"})
 _DEFAULT_FRAME = ("range", "unbounded_preceding", "current_row")
 _BOUNDS = {
     "unbounded_preceding": "UNBOUNDED PRECEDING",
@@ -275,7 +274,7 @@ def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
         condition = expression(scope, node.filter).sql
         after = f" FILTER (WHERE {condition})"
     is_aggregate = node.function.kind == "a"
-    framed = is_aggregate or node.function.name not in _FRAMELESS
+    framed = is_aggregate or not registry.has_trait(node.function.source, Trait.FRAMELESS)
     after += f" OVER ({_window(scope, scope.query.windows[node.window], framed)})"
     make = scaled_expression if is_aggregate and node.function.name in _SCALED else expression
     call = Call(

@@ -13,7 +13,7 @@ from catalog import types
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.array_shapes import RESHAPE
-from catalog.functions.base import Function, Implementation
+from catalog.functions.base import Function, Implementation, Trait
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
@@ -59,14 +59,7 @@ _SCALES = {
 _OF_THE_VALUE = frozenset(f"numeric_{name}" for name in ("float8", "float4", "int2", "int4", "int8", "round", "trunc"))
 _UNNEST = 2331  # OID of unnest(anyarray)
 _TIMES = {"now": TRANSACTION_TIME, "statement_timestamp": STATEMENT_TIME}
-_CONCATENATIONS = frozenset({"anytextcat", "textanycat"})
 _JOINED_AS_PRINTED = oids.WHOLE_NUMBERS | oids.UNPADDED_TEXTS | {oids.NUMERIC}
-_VOLATILE_UDFS = frozenset({"clock_timestamp", "timeofday", "gen_random_uuid", "pg_random_uuid"}) | {
-    "uuid_generate_v1",
-    "uuid_generate_v1mc",
-    "uuid_generate_v4",
-    "pg_random_bytes",
-}  # of the clock or of chance, not of the session
 
 
 def constant(node: object) -> bool:
@@ -101,7 +94,9 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         return Piece(compare(scope.generation, symbol, *pieces, (left.type.oid, right.type.oid)), "BOOLEAN")
     if source in _TIMES:
         return Piece(scope.generation.parameter(_TIMES[source], "TIMESTAMP"), "TIMESTAMP")
-    if source in _CONCATENATIONS and all(item.type.oid in _JOINED_AS_PRINTED for item in node.arguments):
+    if registry.has_trait(source, Trait.JOINS_AS_TEXT) and all(
+        item.type.oid in _JOINED_AS_PRINTED for item in node.arguments
+    ):
         parts = [to_text(scope.generation, expression(scope, item), item.type.oid).sql for item in node.arguments]
         return Piece(f"({' || '.join(parts)})", "VARCHAR")
     answered = catalog_functions.get(source)
@@ -172,7 +167,7 @@ def call(
     native = _native(generation, found, arguments, argument_types, result)
     if native is not None:
         return native
-    if function.volatility == "v" and source not in _VOLATILE_UDFS:
+    if function.volatility == "v" and not registry.has_trait(source, Trait.CLOCK_OR_CHANCE):
         not_supported(f"function {function.name} on this query")
     if found.needs_session:
         not_supported(f"function {function.name}({type_names(argument_types)}) with other than constant arguments")

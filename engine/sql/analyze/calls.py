@@ -7,6 +7,7 @@ from functools import cache
 from typing import NoReturn
 
 from catalog.functions.base import Function
+from catalog.functions.system_rows import COLUMNS_OF_ROWS
 from catalog.routines import LANGUAGE
 from catalog.schema import Catalog, Domain
 from catalog.types import oids
@@ -116,22 +117,16 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     return made if result.oid < FIRST_USER_OID else json_records.checked_record(state.environment, made, state.kind)
 
 
-_OF_ROWS = {
-    "_pg_truetypid": ("atttypid", "typtype", "typbasetype"),
-    "_pg_truetypmod": ("atttypmod", "typtype", "typtypmod"),
-}
-
-
 def _columns_of_rows(state: State, name: str, arguments: list[tree.Expr]) -> list[tree.Expr]:
     """In place of the rows of pg_attribute and pg_type that two functions of information_schema take: their columns
     that count. Other arguments stay as they are, and find no function."""
-    if name not in _OF_ROWS or len(arguments) != 2:
+    if name not in COLUMNS_OF_ROWS or len(arguments) != 2:
         return arguments
     columns: dict[str, tree.Expr] = {}
     for row in arguments:
         columns.update(scope.row_columns(state, row) or ())
-    found = [columns[column] for column in _OF_ROWS[name] if column in columns]
-    return found if len(found) == len(_OF_ROWS[name]) else arguments
+    found = [columns[column] for column in COLUMNS_OF_ROWS[name] if column in columns]
+    return found if len(found) == len(COLUMNS_OF_ROWS[name]) else arguments
 
 
 def check_set_call(state: State, location: int) -> None:

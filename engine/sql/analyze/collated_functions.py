@@ -8,68 +8,39 @@ relabelled to; `icu_upper`, `icu_lower` and `icu_initcap` take the locale as the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from catalog.collations import collated_type
-from catalog.functions import regex, registry
+from catalog.functions import registry
 from catalog.functions.base import Function, Operator
-from catalog.functions.collated import FIRST_FUNCTION, OPERATIONS
+from catalog.functions.collated import CASE_MAPPINGS, FIRST_FUNCTION
+from catalog.functions.regex import ASCII
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules
 from engine.sql import tree
 
-COMPARISONS: Final[dict[str, str]] = {
-    **{f"text{suffix}": suffix for suffix in ("eq", "ne")},
-    **{f"text_{suffix}": suffix for suffix in ("lt", "le", "gt", "ge")},
-    **{
-        prefix + suffix: suffix
-        for prefix in ("bpchar", "name", "array_")
-        for suffix in ("eq", "ne", "lt", "le", "gt", "ge")
-    },
-    **{f"name{suffix}text": suffix for suffix in OPERATIONS},
-    **{f"text{suffix}name": suffix for suffix in OPERATIONS},
-}
-EQUALITIES: Final = frozenset(source for source, suffix in COMPARISONS.items() if suffix in ("eq", "ne"))
-CASE_MAPPINGS: Final = frozenset(("upper", "lower", "initcap"))
-LIKES: Final = frozenset(("textlike", "textnlike", "namelike", "namenlike"))
-ILIKES: Final = frozenset(("texticlike", "texticnlike", "nameiclike", "nameicnlike"))
-LIKE_FOR: Final = {source: source.replace("ic", "", 1) for source in ILIKES}
-"""What compares texts that are in lower case already."""
-ASCII_FOR: Final = {
-    source: f"ascii_{source}" for source in (*regex.SOURCES, *ILIKES) if not source.startswith("ascii_")
-}
-"""What knows the letters of ASCII alone."""
-REGULAR: Final = frozenset(ASCII_FOR) - ILIKES
-SEARCHES: Final = frozenset(("textpos", "replace_text", "split_part", "text_to_array", "text_starts_with"))
-ORDERING: Final = frozenset(
-    ("bttextcmp", "bpcharcmp", "btarraycmp", "text_larger", "text_smaller", "bpchar_larger", "bpchar_smaller",
-     "array_larger", "array_smaller", "width_bucket_array")
-)  # fmt: skip
-"""What orders texts, and has nothing to take its place: refused."""
-MATCHING: Final = frozenset(
-    ("array_position", "array_position_start", "array_positions", "array_remove", "array_replace", "arraycontains",
-     "arraycontained", "arrayoverlap")
-)  # fmt: skip
-"""What asks texts for equality, and has nothing to take its place where a collation decides that."""
-EXTREMES: Final = frozenset(f"{name}({of})" for name in ("max", "min") for of in ("text", "bpchar", "anyarray"))
-
 
 def ascii_function(function: Function) -> Function:
-    """What knows the letters of ASCII alone, in place of one of `ASCII_FOR`. It has an OID of its own, by which the
-    worker tells functions apart."""
-    return replace(function, oid=FIRST_FUNCTION | function.oid, source=ASCII_FOR[function.source])
+    """What knows the letters of ASCII alone, in place of a function of regular expressions or ILIKE. It has an OID of
+    its own, by which the worker tells functions apart."""
+    return replace(function, oid=FIRST_FUNCTION | function.oid, source=ASCII + function.source)
 
 
 def like_function(function: Function) -> Function:
-    """LIKE in place of ILIKE."""
-    (found,) = registry.functions_named(LIKE_FOR[function.source])
+    """LIKE in place of ILIKE, for texts that are in lower case already."""
+    (found,) = registry.functions_named(function.source.replace("ic", "", 1))
     return found
+
+
+def decides(function: Function, rules: Rules) -> bool:
+    """Whether a comparison of texts depends on the rules: equality does where different texts can be equal."""
+    return not (rules.deterministic and registry.comparison(function.source) in ("eq", "ne"))
 
 
 def collated_comparison(function: Function) -> Function:
     """The comparison of collated values that stands for one of texts or arrays."""
-    return replace(function, source=f"collated_{COMPARISONS[function.source]}")
+    return replace(function, source=f"collated_{registry.comparison(function.source)}")
 
 
 def collated_pair(function: Function, operator: Operator, type_: TypeRef, rules: Rules) -> tuple[Function, Operator]:
@@ -96,7 +67,7 @@ def collated_mapping(node: Any, rules: Rules, name: str = "") -> tree.Expr:
         argument, location = node, -1
     else:
         (argument,), name, location = node.arguments, node.function.source, node.location
-    number = ("upper", "lower", "initcap").index(name)
+    number = CASE_MAPPINGS.index(name)
     function = Function(
         FIRST_FUNCTION + number, name, f"icu_{name}", "f", True, False, "i", (oids.TEXT, oids.TEXT), oids.TEXT, 0, 0
     )
@@ -110,7 +81,7 @@ def ascii_mapping(node: Any, name: str = "") -> tree.Expr:
         argument, location = node, -1
     else:
         (argument,), name, location = node.arguments, node.function.source, node.location
-    number = 3 + ("upper", "lower", "initcap").index(name)
+    number = 3 + CASE_MAPPINGS.index(name)
     function = Function(
         FIRST_FUNCTION + number, name, f"ascii_{name}", "f", True, False, "i", (oids.TEXT,), oids.TEXT, 0, 0
     )

@@ -25,8 +25,9 @@ from typing import Any, NoReturn
 
 from catalog import collations
 from catalog.errors import SqlError, not_supported
-from catalog.functions.base import Function, Operator
+from catalog.functions.base import Function, Operator, Trait
 from catalog.functions.quoting import quote_identifier
+from catalog.functions.registry import has_trait
 from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Table, View, VirtualTable
 from catalog.types import format_type
 from catalog.types.base import TypeRef
@@ -35,23 +36,13 @@ from catalog.types.oids import UNKNOWN
 from engine.sql import tree
 from engine.sql.analyze.coerce import expr_location
 from engine.sql.analyze.collated_functions import (
-    ASCII_FOR,
-    CASE_MAPPINGS,
-    COMPARISONS,
-    EQUALITIES,
-    EXTREMES,
-    ILIKES,
-    LIKES,
-    MATCHING,
-    ORDERING,
-    REGULAR,
-    SEARCHES,
     ascii_function,
     ascii_mapping,
     collated_comparison,
     collated_extreme,
     collated_mapping,
     collated_pair,
+    decides,
     like_function,
 )
 from engine.sql.analyze.collated_trees import (
@@ -522,20 +513,20 @@ class Collator:
     def _called(self, node: tree.FuncExpr, derived: Derived) -> tree.Expr:
         """A call under an input collation."""
         source = node.function.source
-        if source in COMPARISONS:
+        if has_trait(source, Trait.COMPARES_TEXTS):
             rules = self._needed(derived)
-            if rules is None or (source in EQUALITIES and rules.deterministic) or not texts(node.arguments[0]):
+            if rules is None or not decides(node.function, rules) or not texts(node.arguments[0]):
                 return node
             arguments = tuple(as_collated(argument, rules) for argument in node.arguments)
             return replace(node, function=collated_comparison(node.function), arguments=arguments)
-        if source in CASE_MAPPINGS:
+        if has_trait(source, Trait.MAPS_CASE):
             rules = self._needed(derived, f"{source}() function")
             if self._is_ascii(derived):
                 return ascii_mapping(node)
             return node if rules is None else collated_mapping(node, rules)
-        if source in LIKES:
+        if has_trait(source, Trait.LIKE):
             _refuse_loose(self._rules(derived), "LIKE")
-        elif source in ILIKES:
+        elif has_trait(source, Trait.ILIKE):
             rules = self._needed(derived, "ILIKE")
             _refuse_loose(rules, "ILIKE")
             if self._is_ascii(derived):
@@ -544,18 +535,18 @@ class Collator:
             if rules is None:
                 return node
             return replace(node, arguments=tuple(collated_mapping(item, rules, "lower") for item in node.arguments))
-        elif source in REGULAR:
+        elif has_trait(source, Trait.REGULAR_EXPRESSION):
             _refuse_loose(self._needed(derived, "regular expression"), "regular expressions")
             if self._is_ascii(derived):
                 return replace(node, function=ascii_function(node.function))
         elif source.startswith("record_"):
             for argument in node.arguments:
                 self._refuse_record(argument)
-        elif source in SEARCHES:
+        elif has_trait(source, Trait.SEARCHES_TEXT):
             _refuse_loose(self._rules(derived), "substring searches")
-        elif source in ORDERING or source in MATCHING:
+        elif (orders := has_trait(source, Trait.ORDERS_TEXTS)) or has_trait(source, Trait.MATCHES_TEXTS):
             rules = self._needed(derived) if texts(node.arguments[0]) else None
-            if rules is not None and (source in ORDERING or loose(rules)):
+            if rules is not None and (orders or loose(rules)):
                 not_supported(f"function {node.function.name} under an ICU collation")
         elif source == "pg_collation_for":
             return self._shown(node, derived)
@@ -587,7 +578,7 @@ class Collator:
         merged = self._merged(states)
         made = replace(node, **changes)
         result = self._result(node.type, merged)
-        extreme = node.function.source in EXTREMES and texts(node.arguments[0])
+        extreme = has_trait(node.function.source, Trait.EXTREME_OF_TEXTS) and texts(node.arguments[0])
         rules = self._needed(merged) if extreme or ordered_set else self._rules(merged)
         if rules is None:
             return made, result
@@ -605,7 +596,7 @@ class Collator:
         merged = self._merged(states)
         made = replace(node, **changes, filter=self._part(node.filter))
         result = self._result(node.type, merged)
-        extreme = node.function.source in EXTREMES and texts(node.arguments[0])
+        extreme = has_trait(node.function.source, Trait.EXTREME_OF_TEXTS) and texts(node.arguments[0])
         rules = self._needed(merged) if extreme else None
         return (made if rules is None else collated_extreme(made, rules)), result
 
@@ -639,11 +630,10 @@ class Collator:
         changes, states = self._operands(node)
         merged = self._merged(states)
         made = replace(node, **changes) if changes else node
-        source = node.function.source
-        if source not in COMPARISONS:
+        if not has_trait(node.function.source, Trait.COMPARES_TEXTS):
             return replace(made, function=self._matching(node.function, merged)), _NOTHING
         rules = self._needed(merged)
-        if rules is None or (source in EQUALITIES and rules.deterministic) or not texts(node.left):
+        if rules is None or not decides(node.function, rules) or not texts(node.left):
             return made, _NOTHING
         function, operator = collated_pair(node.function, node.operator, node.left.type, rules)
         left, right = as_collated(made.left, rules), as_collated(made.right, rules)
@@ -653,11 +643,11 @@ class Collator:
     def _matching(self, function: Function, derived: Derived) -> Function:
         """What matches each of several patterns under a collation."""
         source = function.source
-        if source in LIKES:
+        if has_trait(source, Trait.LIKE):
             _refuse_loose(self._rules(derived), "LIKE")
-        elif source in ASCII_FOR:
-            rules = self._needed(derived, "ILIKE" if source in ILIKES else "regular expression")
-            if rules is not None and source in ILIKES:
+        elif (ilike := has_trait(source, Trait.ILIKE)) or has_trait(source, Trait.REGULAR_EXPRESSION):
+            rules = self._needed(derived, "ILIKE" if ilike else "regular expression")
+            if rules is not None and ilike:
                 not_supported("ILIKE ANY or ALL under an ICU collation")
             _refuse_loose(rules, "regular expressions")
             if self._is_ascii(derived):
@@ -675,7 +665,8 @@ class Collator:
 
     def _row_column(self, function: Function, operator: Operator, left: tree.Expr, right: tree.Expr) -> tuple[Any, ...]:
         (first, one), (second, two) = self.expression(left), self.expression(right)
-        rules = self._needed(self._merged([one, two])) if function.source in COMPARISONS and texts(left) else None
+        compares = has_trait(function.source, Trait.COMPARES_TEXTS) and texts(left)
+        rules = self._needed(self._merged([one, two])) if compares else None
         if rules is None:
             return function, operator, first, second
         return (
@@ -731,9 +722,9 @@ class Collator:
         """x = ANY (SELECT ...): both sides as collated types where the collation decides."""
         found: dict[int, Rules] = {}
         for place, ((_, function), derived, oid) in enumerate(zip(node.comparisons, tests, outputs, strict=False)):
-            if function.source in COMPARISONS and texts(node.test[place]):
+            if has_trait(function.source, Trait.COMPARES_TEXTS) and texts(node.test[place]):
                 rules = self._needed(self._merged([derived, Derived(IMPLICIT if oid else NONE, oid)]))
-                if rules is not None and not (function.source in EQUALITIES and rules.deterministic):
+                if rules is not None and decides(function, rules):
                     found[place] = rules
         if not found:
             return node

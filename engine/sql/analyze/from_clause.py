@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from catalog.functions.base import Function
+from catalog.functions.of_views import VIEWS
 from catalog.schema import Sequence, Source, Table, View, VirtualTable, sequence_table
 from catalog.types import lookup
 from catalog.types.base import TypeRef
@@ -305,26 +306,13 @@ def _subselect(state: State, node: ast.RangeSubselect) -> NamespaceItem:
     return scope.positional_item(state.add(entry), entry)
 
 
-_OF_VIEWS = {
-    "pg_show_all_settings": "pg_settings",
-    "pg_show_all_file_settings": "pg_file_settings",
-    "pg_hba_file_rules": "pg_hba_file_rules",
-    "pg_cursor": "pg_cursors",
-    "pg_prepared_statement": "pg_prepared_statements",
-    "pg_lock_status": "pg_locks",
-    "pg_config": "pg_config",
-    "pg_timezone_abbrevs": "pg_timezone_abbrevs",
-}
-"""Functions that PostgreSQL's system views are made of, and the views that answer in their place."""
-
-
 def _view_of(node: ast.RangeFunction) -> ast.RangeVar | None:
     """The view whose rows a function of the system gives."""
     call = node.functions[0]
     lists = node.definitions or node.inside
     if len(node.functions) > 1 or node.ordinality or lists or not isinstance(call, ast.FuncCall):
         return None
-    view = _OF_VIEWS.get(call.names[-1])
+    view = VIEWS.get(call.names[-1])
     if view is None or call.arguments or len(call.names) > 2 or call.names[:-1] not in ((), ("pg_catalog",)):
         return None
     return ast.RangeVar(None, "pg_catalog", view, node.alias or ast.Alias(call.names[-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catalog.errors import not_supported
 from catalog.functions import registry
+from catalog.functions.base import Trait
 from catalog.functions.json_records import ROWS, ROWS_OVER, describe_columns
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
@@ -14,15 +15,10 @@ from engine.sql.analyze.domains import checked, has_conditions
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.typeinfo import RECORD_REF, TEXT_REF
 
-_DEFINED = frozenset(("json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"))
-_POPULATED = frozenset(
-    ("json_populate_record", "json_populate_recordset", "jsonb_populate_record", "jsonb_populate_recordset")
-)
-
 
 def composite_columns(value: tree.Expr) -> list[tree.RangeColumn] | None:
     """The columns that a populating call has in FROM: the fields of its composite type."""
-    if not isinstance(value, tree.FuncExpr) or value.function.source not in _POPULATED:
+    if not isinstance(value, tree.FuncExpr) or not registry.has_trait(value.function.source, Trait.POPULATED_ROWS):
         return None
     entry = entry_of(value.type.oid)
     if entry is None or not isinstance(entry.sql_type, CompositeType):
@@ -35,12 +31,13 @@ def with_columns(value: tree.Expr, columns: list[tree.RangeColumn]) -> tree.Expr
     if not isinstance(value, tree.FuncExpr):
         return value
     source = value.function.source
-    base = value.arguments[0] if source in _POPULATED else None
-    without_base = source in _DEFINED or (value.type.oid == RECORD_REF.oid and _is_null(base))
+    base = value.arguments[0] if registry.has_trait(source, Trait.POPULATED_ROWS) else None
+    defined = registry.has_trait(source, Trait.DEFINED_ROWS)
+    without_base = defined or (value.type.oid == RECORD_REF.oid and _is_null(base))
     if not without_base and composite_columns(value) is None:
         return value
     spec = tree.Const(describe_columns(source, [(column.name, column.type) for column in columns]), TEXT_REF)
-    text = value.arguments[0 if source in _DEFINED else 1]
+    text = value.arguments[0 if defined else 1]
     if text.type.oid == JSONB:
         text = tree.RelabelType(text, TypeRef(JSON))
     function = registry.function(ROWS if without_base else ROWS_OVER)
@@ -58,7 +55,7 @@ def _is_null(value: tree.Expr | None) -> bool:
 def checked_record(environment: Environment, value: tree.FuncExpr, kind: str) -> tree.Expr:
     """A populating call whose composite type, or the domain over it, has its conditions met. In FROM the columns are
     looked at by the item itself."""
-    if value.function.source not in _POPULATED:
+    if not registry.has_trait(value.function.source, Trait.POPULATED_ROWS):
         return value
     type_ = TypeRef(value.type.oid, -1, value.arguments[0].type.domain)
     if kind == "functions in FROM" and not type_.domain:

@@ -16,8 +16,9 @@ where there is none.
 from __future__ import annotations
 
 from catalog.functions import registry
-from catalog.functions.base import Function
+from catalog.functions.base import Function, Trait
 from catalog.functions.json_making import JSON_LINE, ROW_TO_JSON, is_settled, is_structured
+from catalog.functions.registry import has_trait
 from catalog.functions.variadic_arrays import TWINS
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import TypeRef
@@ -29,38 +30,29 @@ from engine.sql.analyze.scope import row_columns
 from engine.sql.analyze.state import State
 
 _JSON = TypeRef(oids.JSON)
-_AGGREGATES = frozenset(
-    f"{kind}_{name}" for kind in ("json", "jsonb") for name in ("agg(anyelement)", "object_agg(any,any)")
-)
-_WRITERS = frozenset(
-    ("text_concat", "text_concat_ws", "text_format", "quote_literal", "quote_nullable", "array_to_text")
-) | frozenset(("array_to_text_null", "array_to_json", "array_to_json_pretty"))
-_ARRAYS_TO_JSON = frozenset({"array_to_json", "array_to_json_pretty"})
-_ROWS = frozenset({"row_to_json", "row_to_json_pretty"})
-_MAKERS = _AGGREGATES | _ROWS | {
-    "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array",
-}  # fmt: skip
 
 
 def prepared(
     state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...]
 ) -> tuple[Function, tuple[tree.Expr, ...]]:
     """The function and the arguments that take the place of a call. Raises 0A000 for rows whose columns are unknown."""
-    if function.source in _WRITERS or function.source in _MAKERS:
+    source, is_aggregate = function.source, function.kind == "a"
+    writes_values, writes_json = has_trait(source, Trait.WRITES_VALUES), has_trait(source, Trait.WRITES_JSON)
+    if writes_values or writes_json:
         arguments = tuple(map(written, arguments))
-    if function.source in _MAKERS - _AGGREGATES or function.source in _ARRAYS_TO_JSON:
+    if (writes_json and not is_aggregate) or has_trait(source, Trait.WRITES_ARRAY):
         arguments = tuple(map(_row_of_names, arguments))
-    elif function.source in _WRITERS:
+    elif writes_values:
         arguments = tuple(map(_text_of_names, arguments))
-    if node.variadic and function.source in TWINS:
-        return registry.function(TWINS[function.source]), arguments
-    if function.source not in _MAKERS:
+    if node.variadic and source in TWINS:
+        return registry.function(TWINS[source]), arguments
+    if not writes_json:
         return function, arguments
-    if function.source in _ROWS:
+    if has_trait(source, Trait.WRITES_ROW):
         if len(arguments) > 1 and not (isinstance(arguments[1], tree.Const) and arguments[1].value is False):
             refuse("row_to_json with line feeds", node.location)
         return _named("to_json"), (_row(state, arguments[0], node),)
-    if function.source in _AGGREGATES:
+    if is_aggregate:
         return function, tuple(_aggregated(state, argument, function, node) for argument in arguments)
     return function, tuple(
         _row(state, argument, node) if argument.type.oid == oids.RECORD else argument for argument in arguments

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from catalog.functions import added, registry
-from catalog.functions.base import Function, Operator
+from catalog.functions.base import Function, Operator, Trait
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import UNKNOWN
@@ -262,7 +262,7 @@ def make_operator(
         )
     else:
         arguments = (right if right_type == declared[0] else argument(state, right, declared[0]),)
-    if call.function.source in ("anytextcat", "textanycat"):
+    if registry.has_trait(call.function.source, Trait.JOINS_AS_TEXT):
         from engine.sql.analyze.json_rows import written
 
         arguments = tuple(map(written, arguments))
