@@ -26,7 +26,8 @@ QUERIES = {
     "pg_proc": """SELECT oid, proname, prosrc, prokind, proisstrict, proretset, provolatile, pronargs, pronargdefaults,
         provariadic, prorettype, proargtypes, array_to_string(proallargtypes, ' '),
         array_to_string(proargmodes, ''), array_to_string(proargnames, ','), procost, prorows,
-        pg_get_expr(proargdefaults, 0), prolang
+        pg_get_expr(proargdefaults, 0), prolang, proleakproof,
+        NOT has_function_privilege('public', oid, 'execute') AS proreserved
         FROM pg_proc WHERE oid < 16384 AND pronamespace = 'pg_catalog'::regnamespace ORDER BY oid""",
     "pg_operator": """SELECT oid, oprname, oprkind, oprcanmerge, oprcanhash, oprleft, oprright, oprresult, oprcom,
         oprnegate, oprcode::oid FROM pg_operator WHERE oid < 16384 ORDER BY oid""",

@@ -45,7 +45,8 @@ QUERIES = {
         provariadic, prorettype, proargtypes, array_to_string(proallargtypes, ' ') AS proallargtypes,
         array_to_string(proargmodes, '') AS proargmodes, array_to_string(proargnames, ',') AS proargnames, procost,
         prorows, pg_get_expr(proargdefaults, 0) AS proargdefaults,
-        CASE WHEN prolang = 14 THEN 13 ELSE prolang END AS prolang FROM pg_proc WHERE oid = ANY(%s)""",
+        CASE WHEN prolang = 14 THEN 13 ELSE prolang END AS prolang, proleakproof,
+        NOT has_function_privilege('public', oid, 'execute') AS proreserved FROM pg_proc WHERE oid = ANY(%s)""",
     "pg_operator": """SELECT oid, oprname, oprkind, oprcanmerge, oprcanhash, oprleft, oprright, oprresult, oprcom,
         oprnegate, oprcode::oid FROM pg_operator WHERE oid = ANY(%s)""",
     "pg_cast": """SELECT oid, castsource, casttarget, castfunc, castcontext, castmethod FROM pg_cast

@@ -43,6 +43,8 @@ class Function:
     language: str = "internal"  # internal, sql: sql ones are implemented under their name as source
     cost: float = 1.0
     rows: float = 0.0
+    leakproof: bool = False  # it tells nothing of its arguments
+    reserved: bool = False  # PUBLIC may not execute it
 
     def __hash__(self) -> int:  # trees of calls are looked up in dictionaries while statements are planned
         return self.oid

@@ -167,6 +167,8 @@ def _make_function(line: str) -> Function:
         language="sql" if item[18] == _LANGUAGE_SQL else "internal",
         cost=float(_text(item[15])),
         rows=float(_text(item[16])),
+        leakproof=item[19] == "t",
+        reserved=item[20] == "t",
     )
 
 

@@ -131,6 +131,7 @@ def function_columns(lines: Sequence[Sequence[str | None]]) -> Columns:
         "prokind": [line[3] for line in lines],
         "proisstrict": [line[4] == "t" for line in lines],
         "proretset": [line[5] == "t" for line in lines],
+        "proleakproof": [line[19] == "t" for line in lines],
         "provolatile": [line[6] for line in lines],
         "proparallel": "s",
         "pronargs": [_number(line[7]) for line in lines],

@@ -13,7 +13,6 @@
     privileges.py       what a statement needs of its user; compared with PostgreSQL, cell by cell, in tests/rights
     need_order.py       which refusal comes first, as PostgreSQL's plans have it
     barriers.py         views WITH (security_barrier): what may not be computed before they have chosen their rows
-    leakproof.py        functions that tell nothing of their arguments
     deparse.py          analysed trees back to text: deparse_expressions.py; deparse_names.py has the present names
 
 What the stored text of a view means: `Source` in catalog/schema.py, analyze/views.py. Changes through views:

@@ -18,7 +18,6 @@ from typing import cast, get_args
 from catalog.schema import Catalog, View
 from engine.sql import tree
 from engine.sql.analyze.typeinfo import BOOL_REF
-from engine.sql.leakproof import LEAKPROOF
 from engine.sql.need_order import is_barrier
 from engine.sql.tree_walk import children, conjuncts, node_fields, transform, walk
 
@@ -44,7 +43,7 @@ def tells(node: object) -> bool:
 
 def _tells_itself(node: object) -> bool:
     if isinstance(node, _CALLS):
-        return node.function.oid not in LEAKPROOF
+        return not node.function.leakproof
     return type(node) in _EXPRESSIONS and type(node) not in _SAFE
 
 

@@ -49,15 +49,6 @@ HIDDEN = {
 }  # fmt: skip
 """The relations of pg_catalog and (HIDDEN_STANDARD) information_schema that not everybody may read, and the roles that
 may."""
-RESERVED = frozenset(
-    {
-        764, 765, 767, 2172, 2274, 2282, 2307, 2621, 2622, 2623, 2624, 2625, 2739, 2848, 3071, 3072, 3098, 3293, 3295,
-        3297, 3307, 3329, 3353, 3354, 3400, 3401, 3436, 3775, 3776, 3777, 3800, 3801, 3826, 3827, 3828, 4543, 5029,
-        5030, 5031, 5052, 6003, 6004, 6005, 6006, 6007, 6008, 6009, 6010, 6011, 6012, 6013, 6014, 6170, 6230, 6232,
-        6250, 6270, 6271, 6272,
-    }
-)  # fmt: skip
-"""The built-in functions (OIDs) that PUBLIC may not execute."""
 
 
 @dataclass(slots=True)
@@ -244,7 +235,7 @@ class _Needs:
             if node.levels_up == 0:
                 self._refer(level, node.relation, node.column)
         else:
-            if isinstance(node, tree.FuncExpr) and node.function.oid in RESERVED and not level.role.superuser:
+            if isinstance(node, tree.FuncExpr) and node.function.reserved and not level.role.superuser:
                 self.calls.append(partial(_refuse_call, node.function.name))
             for child in children(node):
                 self._collect(child, level, left_out)
