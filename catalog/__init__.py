@@ -11,7 +11,7 @@
                         `Source` is what the stored text of a view or a routine means
     rows.py             schema objects as rows of system tables, which is how they are stored
     records.py          frozen dataclasses that are cheap to make: nodes of trees, values in plans
-    errors.py           `SqlError`, the one exception that reaches a client; sqlstates.py has names of SQLSTATEs
+    errors.py           `SqlError`, the one exception that reaches a client, with its SQLSTATE
     privileges.py       access control lists, and what a role holds by them
     partitions.py       keys and bounds of partitioned tables as text, and the constraints that bounds mean
     operator_classes.py access methods of indexes and their operator classes

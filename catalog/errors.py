@@ -13,7 +13,7 @@ from typing import NoReturn
 
 
 class SqlError(Exception):
-    """An error with a SQLSTATE (five characters, `catalog.sqlstates`).
+    """An error with a SQLSTATE (five characters: PostgreSQL manual, Appendix A).
 
     `position` counts characters of the statement from 1; None where there is none. `severity` is ERROR or FATAL;
     a FATAL error also closes the connection. `routine` is the function of PostgreSQL's source that reports it, for the

@@ -57,10 +57,6 @@ def parameter_status(name: str, value: str) -> bytes:
     return message(b"S", text(name) + text(value))
 
 
-def backend_key(process_id: int, secret: int) -> bytes:
-    return message(b"K", _KEY.pack(process_id, secret))
-
-
 def negotiate_version(newest_minor: int, unknown_options: Sequence[str]) -> bytes:
     """NegotiateProtocolVersion: what we speak, and the _pq_. options that we do not know. The manual calls the first
     field a minor version; servers send the whole of it, and clients expect that."""

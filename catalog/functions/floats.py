@@ -153,11 +153,6 @@ def _greater_or_equal(left: float, right: float) -> bool:
     return left >= right or left != left
 
 
-def compare_floats(left: float, right: float) -> int:
-    """-1, 0 or 1 in PostgreSQL's order."""
-    return _greater(left, right) - _less(left, right)
-
-
 def _comparisons(pair: str) -> None:
     for suffix, symbol, function in (("eq", "=", _equal), ("ne", "<>", _not_equal), ("lt", "<", _less),
                                      ("le", "<=", _less_or_equal), ("gt", ">", _greater), ("ge", ">=", _greater_or_equal)):  # fmt: skip  # noqa: E501
@@ -320,7 +315,7 @@ def _cotangent(value: float) -> float:
 _RADIANS_PER_DEGREE = 0.0174532925199432957692
 _SIN_30, _ONE_MINUS_COS_60 = math.sin(30 * _RADIANS_PER_DEGREE), 1.0 - math.cos(60 * _RADIANS_PER_DEGREE)
 _ASIN_HALF, _ACOS_HALF = math.asin(0.5), math.acos(0.5)
-_ASIN_1, _ACOS_0, _ATAN_1 = math.asin(1.0), math.acos(0.0), math.atan(1.0)
+_ATAN_1 = math.atan(1.0)
 
 
 def _sind_0_to_30(value: float) -> float:

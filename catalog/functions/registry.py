@@ -251,10 +251,6 @@ def cast(source: int, target: int) -> Cast | None:
     return _casts().get((source, target))
 
 
-def casts_from(source: int) -> tuple[Cast, ...]:
-    return tuple(row for row in _casts().values() if row.source == source)
-
-
 def all_casts() -> tuple[Cast, ...]:
     return tuple(_casts().values())
 

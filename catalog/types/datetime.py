@@ -109,13 +109,8 @@ def day_of_year(days: int) -> int:
     return days - days_from_civil(year, 1, 1) + 1
 
 
-def split_timestamp(value: int) -> tuple[int, int]:
-    """Days since 2000-01-01, and microseconds of that day."""
-    return divmod(value, USECS_PER_DAY)
-
-
 def join_timestamp(days: int, microseconds: int) -> int:
-    """The other way. Raises 22008."""
+    """The timestamp of days since 2000-01-01, and microseconds of that day. Raises 22008."""
     return check_timestamp(days * USECS_PER_DAY + microseconds)
 
 
@@ -131,12 +126,6 @@ def civil_from_timestamp(value: int) -> Civil:
     """A (local) timestamp taken apart."""
     days, rest = divmod(value, USECS_PER_DAY)
     return Civil(*civil_from_days(days), *split_time(rest))
-
-
-def timestamp_from_civil(civil: Civil) -> int:
-    """The other way. Raises 22008."""
-    of_day = ((civil.hour * 60 + civil.minute) * 60 + civil.second) * USECS_PER_SECOND + civil.microsecond
-    return join_timestamp(days_from_civil(civil.year, civil.month, civil.day), of_day)
 
 
 def timestamp_out_of_range() -> SqlError:

@@ -213,6 +213,3 @@ class DdlContext(Protocol):
 
     def notice(self, notice: SqlError) -> None:
         """Sends a NOTICE (severity set in it) before the statement's answer."""
-
-    def query_fields(self, query: tree.Query) -> tuple[tree.Target, ...]:
-        """The output columns of an analysed query (CREATE TABLE AS, views)."""

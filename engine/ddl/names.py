@@ -26,7 +26,6 @@ from engine.ddl.ownership import must_own, user_role
 from engine.sql import ast
 
 LIMIT = 63
-KIND_NAMES = {"table": Table, "view": View, "index": Index, "sequence": Sequence}
 WORDS: dict[type, str] = {Table: "table", View: "view", Index: "index", Sequence: "sequence", VirtualTable: "table"}
 
 

@@ -43,7 +43,7 @@ from engine.session import planning, running, settings
 from engine.session.branches import Far, InBackup, Recent, branch_moment, in_backup
 from engine.session.prepared import Prepared
 from engine.session.signals import check_signal
-from engine.sql import ast, privileges, tree
+from engine.sql import ast, privileges
 from engine.sql.analyze import Environment
 from engine.sql.analyze.collations import no_collation
 from engine.storage.keys import prefix_range
@@ -270,9 +270,6 @@ class SessionDdl:
 
     def notice(self, notice: SqlError) -> None:
         self.notices.append(notice)
-
-    def query_fields(self, query: tree.Query) -> tuple[tree.Target, ...]:
-        return query.output
 
     def database_in_use(self, oid: int) -> bool:
         node = self._session.node

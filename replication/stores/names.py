@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_NAME = 900  # bytes; S3 takes 1024, and a store's own prefix comes before it
-MAX_PART = 240  # bytes; a file system takes 255
-_PART = re.compile(r"[a-zA-Z0-9._-]{1,240}")
+_PART = re.compile(r"[a-zA-Z0-9._-]{1,240}")  # bytes; a file system takes 255
 
 
 def check_name(name: str) -> str:

@@ -34,4 +34,3 @@ TYPE_FUNCTION_NAME: Final = _of("UT")  # type_function_name
 NON_RESERVED_WORD: Final = _of("UCT")  # NonReservedWord
 LABEL: Final = _of("UCTR")  # ColLabel
 BARE_LABEL: Final = frozenset(word for word, (_, bare) in KEYWORDS.items() if bare) | {"IDENT"}
-UNRESERVED: Final = _of("U")
