@@ -45,8 +45,11 @@ from catalog.types.base import (
     DEFAULT_FORMAT,
     EMPTY_ARRAY,
     Array,
+    Columns,
     FormatSettings,
     Interval,
+    Layout,
+    Order,
     SqlType,
     Storage,
     TypeRef,
@@ -92,8 +95,11 @@ __all__ = [
     "DEFAULT_FORMAT",
     "EMPTY_ARRAY",
     "Array",
+    "Columns",
     "FormatSettings",
     "Interval",
+    "Layout",
+    "Order",
     "SqlType",
     "Storage",
     "TypeRef",
@@ -101,6 +107,7 @@ __all__ = [
     "array_of",
     "by_name",
     "by_oid",
+    "columns_of",
     "element_of",
     "format_type",
     "lookup",
@@ -190,6 +197,17 @@ def lookup(oid: int) -> SqlType:
             raise SqlError("42704", f"type with OID {oid} does not exist")
         not_supported(f"type {format_type(oid)}")
     return found
+
+
+def columns_of(oid: int) -> Columns:
+    """What columns of a type are; nothing is said of a type that has no values here."""
+    found = by_oid.get(oid)
+    if found is None and (entry := user.entry_of(oid)) is not None:
+        found = entry.sql_type
+    return _UNSAID if found is None else found.columns
+
+
+_UNSAID = Columns()
 
 
 def type_row(oid: int) -> TypeRow | None:

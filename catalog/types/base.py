@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, NamedTuple, cast
 
 from catalog.errors import SqlError
@@ -218,6 +219,51 @@ class Storage:
         return self.struct_code is not None
 
 
+class Layout(Enum):
+    """What a stored value is to the Arrow column that carries its type (engine/storage/columns.py)."""
+
+    VALUES = auto()  # neither its number nor its bytes: values are converted one by one, to text where nothing is said
+    NUMBERS = auto()  # the same number, or one that counts from another day
+    WIDENED = auto()  # an unsigned number of four bytes: a signed one of eight
+    BOOLEANS = auto()
+    TEXT = auto()  # the same UTF-8
+    DECIMALS = auto()  # the text of a DECIMAL
+    BYTES = auto()  # the same bytes
+    FIXED_BYTES = auto()  # the same bytes, of which there are always as many
+    INTERVALS = auto()
+
+
+class Order(Enum):
+    """How DuckDB compares what carries the type."""
+
+    NATIVE = auto()  # as PostgreSQL compares the values
+    BY_KEY = auto()  # otherwise: the bytes of `key_encoder` are compared
+    NONE = auto()  # the values have no order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What columns of a type are, beside their DuckDB type. Whole columns are converted, sent, and encoded as keys by
+    what is said here; nothing need be said: then it goes value by value, by the codecs of the type."""
+
+    layout: Layout = Layout.VALUES
+    arrow: str = ""  # of NUMBERS: Arrow's name of the type
+    epoch: int = 0  # of NUMBERS: Arrow counts from so much before 2000-01-01
+    key: tuple[str, int] | None = None  # a key that is the stored number: its struct code, and what is added to it
+    sent: str = ""  # NumPy's name of what the send function makes of a number
+    sent_as_held: bool = False  # the send function gives what the column holds: text, bytes
+    printed: bool = False  # VARCHAR holds what the output function gives
+    digits: bool = True  # the output function prints a number as its digits
+    order: Order = Order.NATIVE
+    output_of_settings: bool = False  # the text of a value depends on settings
+    input_of_settings: bool = False  # what a text means depends on settings
+
+
+EPOCH_DAYS = 10957
+"""1970-01-01 .. 2000-01-01"""
+EPOCH_MICROSECONDS = EPOCH_DAYS * 86_400_000_000
+
+
 class SqlType:
     """One type. Subclasses implement the hooks; everything here raises SqlError with PostgreSQL's SQLSTATE.
 
@@ -234,6 +280,7 @@ class SqlType:
     length: int  # pg_type.typlen: bytes, or -1
     storage: Storage
     delimiter: str = ","  # pg_type.typdelim: what stands between elements in the text of arrays
+    columns: Columns = Columns()
 
     # --- text form ---------------------------------------------------------------------------------------------
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.beside import binary_reader, text_reader
 
 _LENGTH = struct.Struct(">i")
@@ -49,6 +49,7 @@ class BitType(SqlType):
     preferred = False
     length = -1
     storage = Storage(None, _ENCODE, lambda data: bytes(cast(bytes, data)).decode())
+    columns = Columns(layout=Layout.TEXT, printed=True)
 
     def __init__(self, oid: int, array_oid: int, name: str, sql_name: str, varying: bool) -> None:
         self.oid = oid

@@ -7,7 +7,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 
@@ -48,6 +48,7 @@ class Bool(SqlType):
     preferred = True
     length = 1
     storage = Storage("?")
+    columns = Columns(layout=Layout.BOOLEANS, sent="?")
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _decode_text

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import null_byte
 
 _ESCAPE = re.compile(rb"\\(\\|[0-3][0-7][0-7]|)")
@@ -78,6 +78,7 @@ class Bytea(SqlType):
     preferred = False
     length = -1
     storage = Storage(None)
+    columns = Columns(layout=Layout.BYTES, sent_as_held=True, output_of_settings=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_bytea

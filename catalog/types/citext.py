@@ -10,12 +10,15 @@ from typing import Any, cast
 
 from catalog.functions.case_mapping import lower
 from catalog.types import oids
+from catalog.types.base import Columns, Layout, Order
 from catalog.types.text import Text
 from catalog.types.texts import text_key
 
 
 class CiText(Text):
     """Internal form `str`."""
+
+    columns = Columns(layout=Layout.TEXT, sent_as_held=True, printed=True, order=Order.BY_KEY)
 
     def sort_key(self) -> Callable[[object], object]:
         return cast(Callable[[object], object], lower)

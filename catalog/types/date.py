@@ -10,7 +10,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, EPOCH_DAYS, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.datetime import (
     DATE_INFINITY,
     DATE_MINUS_INFINITY,
@@ -74,6 +74,10 @@ class Date(SqlType):
     preferred = False
     length = 4
     storage = Storage("i")
+    columns = Columns(
+        layout=Layout.NUMBERS, arrow="date32", epoch=EPOCH_DAYS, key=("I", 1 << 31), sent=">i4",
+        output_of_settings=True, input_of_settings=True,
+    )  # fmt: skip
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         match_iso, from_iso = _ISO.match, datetime.date.fromisoformat

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from catalog.errors import SqlError, not_supported
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 
 GAP = 1 << 40  # between labels that are made together
 _BIAS = 1 << 63
@@ -36,6 +36,7 @@ class EnumType(SqlType):
     preferred = False
     length = 4
     storage = Storage("q")
+    columns = Columns(layout=Layout.NUMBERS, arrow="int64")
 
     def __init__(self, oid: int, array_oid: int, name: str, labels: Sequence[tuple[str, int]]) -> None:
         self.oid = oid

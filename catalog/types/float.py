@@ -17,7 +17,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
@@ -237,6 +237,8 @@ class Float(SqlType):
         self.length = length
         self._code = "d" if length == 8 else "f"
         self.storage = Storage(self._code)
+        arrow = "double" if length == 8 else "float"
+        self.columns = Columns(layout=Layout.NUMBERS, arrow=arrow, sent=f">f{length}", output_of_settings=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_float8 if self.length == 8 else parse_float4

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Parts, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Order, Parts, SqlType, Storage
 from catalog.types.beside import binary_reader, text_reader
 from catalog.types.float import FLOAT8, parse_float8
 from catalog.types.texts import WHITESPACE, bad_syntax
@@ -330,6 +330,7 @@ class GeometricType(SqlType):
 
     category = "G"
     preferred = False
+    columns = Columns(order=Order.NONE, output_of_settings=True)
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
 from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
 from catalog.types.text import TEXT
 from catalog.types.texts import WHITESPACE, decode_utf8, null_byte
@@ -163,6 +163,7 @@ class Hstore(SqlType):
     preferred = False
     length = -1
     storage = TEXT.storage
+    columns = Columns(layout=Layout.TEXT, printed=True, order=Order.BY_KEY)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return text_reader(self, parse_hstore, settings, typmod, LONG_SORTED)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import bad_syntax, out_of_range, wrong_length
 
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)0*([0-9]+)[ \t\n\v\f\r]*\Z")
@@ -52,7 +52,7 @@ def _error_of_prefix(text: str, high: int, type_name: str) -> SqlError:
 class Integer(SqlType):
     """A signed integer of 2, 4 or 8 bytes, internal form `int`."""
 
-    def __init__(self, oid: int, array_oid: int, name: str, sql_name: str, length: int) -> None:
+    def __init__(self, oid: int, array_oid: int, name: str, sql_name: str, length: int, digits: bool = True) -> None:
         self.oid = oid
         self.array_oid = array_oid
         self.name = name
@@ -62,6 +62,13 @@ class Integer(SqlType):
         self.length = length
         self._code = {2: "h", 4: "i", 8: "q"}[length]
         self.storage = Storage(self._code)
+        self.columns = Columns(
+            layout=Layout.NUMBERS,
+            arrow=f"int{8 * length}",
+            key=(self._code.upper(), 1 << (8 * length - 1)),
+            sent=f">i{length}",
+            digits=digits,
+        )
         self.high = (1 << (8 * length - 1)) - 1
         self.low = -self.high - 1
 

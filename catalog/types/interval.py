@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Interval, Layout, SqlType, Storage
 from catalog.types.datetime import (
     MONTHS_PER_YEAR,
     USECS_PER_HOUR,
@@ -105,6 +105,7 @@ class IntervalType(SqlType):
     preferred = True
     length = 16
     storage = Storage("16s", _pack, _unpack)
+    columns = Columns(layout=Layout.INTERVALS, output_of_settings=True, input_of_settings=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         fields, apply = fields_of(typmod), apply_typmod(typmod)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
 from catalog.types.beside import goes_beside, read_beside
 from catalog.types.json_text import Number, Pairs, check_json, decode_json, decoded, decoder
 from catalog.types.numeric import encode_key, format_numeric, parse_numeric
@@ -120,6 +120,7 @@ class Json(SqlType):
     preferred = False
     length = -1
     storage = TEXT.storage
+    columns = Columns(layout=Layout.TEXT, sent_as_held=True, printed=True, order=Order.NONE)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _parse_json
@@ -184,6 +185,7 @@ class Jsonb(Json):
     array_oid = oids.JSONB_ARRAY
     name = "jsonb"
     sql_name = "jsonb"
+    columns = Columns(layout=Layout.TEXT, printed=True, order=Order.BY_KEY)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_jsonb

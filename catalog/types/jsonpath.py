@@ -7,7 +7,7 @@ from typing import cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
 from catalog.types.jsonpath_syntax import parse_jsonpath, print_jsonpath
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8
@@ -37,6 +37,7 @@ class JsonPathType(SqlType):
     preferred = False
     length = -1
     storage = TEXT.storage
+    columns = Columns(layout=Layout.TEXT, printed=True, order=Order.NONE)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _read

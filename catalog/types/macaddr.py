@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, SqlType, Storage
 from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 _H, _HH = r"([0-9a-fA-F]+)", r"([0-9a-fA-F]{1,2}+)"
@@ -56,6 +56,7 @@ class MacAddress(SqlType):
 
     category = "U"
     preferred = False
+    columns = Columns(printed=True)
 
     def __init__(self, oid: int, array_oid: int, name: str, octets: int, parse: Callable[[str], bytes]) -> None:
         self.oid = oid

@@ -60,7 +60,7 @@ class Money(Integer):
     """Its binary form is that of int8."""
 
     def __init__(self) -> None:
-        super().__init__(oids.MONEY, oids.MONEY_ARRAY, "money", "money", 8)
+        super().__init__(oids.MONEY, oids.MONEY_ARRAY, "money", "money", 8, digits=False)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_money

@@ -103,6 +103,7 @@ class MultirangeType(SqlType):
         self.name = self.sql_name = name
         self.range = range_type
         self.storage = Storage(None, self.binary_encoder(), self._binary_decoder())  # type: ignore[arg-type]
+        self.columns = range_type.columns
 
     def make(self, ranges: Iterable[Range]) -> Multirange:
         """The set of all values that are in one of the ranges."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Order, SqlType
 from catalog.types.text import TEXT
 from catalog.types.texts import bad_syntax
 
@@ -103,6 +103,7 @@ class Inet(SqlType):
     preferred = True
     length = -1
     storage = TEXT.storage
+    columns = Columns(order=Order.BY_KEY)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_inet

@@ -16,7 +16,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.float import NAN_KEY
 from catalog.types.integer import INT4
 from catalog.types.texts import WHITESPACE, bad_syntax
@@ -258,6 +258,7 @@ class Numeric(SqlType):
         to_storage=lambda value: format_numeric(value).encode(),  # type: ignore[arg-type]
         from_storage=lambda data: Decimal(data.decode()),  # type: ignore[attr-defined]
     )
+    columns = Columns(layout=Layout.DECIMALS)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         if typmod < 4:

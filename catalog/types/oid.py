@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from catalog.errors import SqlError
 from catalog.text_search import configurations
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import WHITESPACE, bad_syntax, out_of_range, wrong_length
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)([ \t\n\v\f\r]*)(.*)", re.DOTALL)
@@ -66,6 +66,7 @@ class UnsignedInteger(SqlType):
         length: int = 4,
         parse: Callable[[str], object] = _decode_oid,
         ordered: bool = True,
+        digits: bool = True,
     ) -> None:
         self.oid = oid
         self.array_oid = array_oid
@@ -75,6 +76,13 @@ class UnsignedInteger(SqlType):
         self.length = length
         self._code = {4: "I", 8: "Q"}[length]
         self.storage = Storage(self._code)
+        self.columns = Columns(
+            layout=Layout.WIDENED if length == 4 else Layout.NUMBERS,
+            arrow="" if length == 4 else "uint64",
+            key=(self._code, 0) if ordered else None,
+            sent=f">u{length}",
+            digits=digits,
+        )
         self._parse = parse
         self._ordered = ordered
 
@@ -162,7 +170,7 @@ class FixedNames(UnsignedInteger):
                 raise SqlError("42704", f'{what} "{text}" does not exist')
             return found
 
-        super().__init__(oid, array_oid, name, parse=parse)
+        super().__init__(oid, array_oid, name, parse=parse, digits=False)
         self._known = known
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import bad_syntax, wrong_length
 
 _LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})\Z")
@@ -54,6 +54,7 @@ class PgLsn(SqlType):
     preferred = False
     length = 8
     storage = Storage("Q")
+    columns = Columns(layout=Layout.NUMBERS, arrow="uint64", digits=False)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         def decode(text: str) -> object:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Order, SqlType, Storage
 from catalog.types.date import DATE
 from catalog.types.integer import INT4, INT8
 from catalog.types.numeric import Numeric
@@ -87,6 +87,11 @@ class RangeType(SqlType):
         self.discrete = discrete
         self.key: Callable[[Any], Any] = element.sort_key() or (lambda value: value)
         self.storage = Storage(None, self.binary_encoder(), self.binary_decoder())  # type: ignore[arg-type]
+        self.columns = Columns(
+            order=Order.BY_KEY,
+            output_of_settings=element.columns.output_of_settings,
+            input_of_settings=element.columns.input_of_settings,
+        )
 
     def make(self, lower: Any, upper: Any, lower_inclusive: bool, upper_inclusive: bool) -> Range:
         """The canonical range. Raises 22000 for bounds in the wrong order, 22003, 22008."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.integer import INT4
 from catalog.types.texts import decode_utf8, null_byte, text_key
 
@@ -30,6 +30,8 @@ def _decode_text(text: str) -> object:
 
 class Text(SqlType):
     """text, and the base of the other strings. Internal form `str`."""
+
+    columns = Columns(layout=Layout.TEXT, sent_as_held=True, printed=True)
 
     def __init__(
         self,
@@ -197,6 +199,8 @@ class SingleByte(Text):
 
 class OutputOnlyText(Text):
     """A type of the system catalogs whose values only the server makes, as the text that PostgreSQL shows."""
+
+    columns = Columns(layout=Layout.TEXT)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return self._refuse

@@ -10,7 +10,7 @@ from catalog.errors import SqlError
 from catalog.text_search import queries, vectors
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operand, Operation, Query
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
 from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8
@@ -107,6 +107,7 @@ class _TextSearchType(SqlType):
     preferred = False
     length = -1
     storage = TEXT.storage
+    columns = Columns(layout=Layout.TEXT, printed=True)
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _ENCODE
@@ -119,6 +120,7 @@ class TsVector(_TextSearchType):
     oid = oids.TSVECTOR
     array_oid = oids.TSVECTOR_ARRAY
     name = sql_name = "tsvector"
+    columns = Columns(layout=Layout.TEXT, printed=True, order=Order.BY_KEY)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return text_reader(self, vectors.parse_vector, settings, typmod, LONG_SORTED)

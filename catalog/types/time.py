@@ -9,7 +9,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType, Storage
 from catalog.types.datetime import USECS_PER_DAY, USECS_PER_SECOND, round_to_precision
 from catalog.types.datetime_input import (
     BadFormatError,
@@ -86,6 +86,7 @@ class Time(_TimeOfDay):
     sql_name = "time without time zone"
     length = 8
     storage = Storage("q")
+    columns = Columns(layout=Layout.NUMBERS, arrow="time64[us]", sent=">i8")
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         if not 0 <= typmod < MAX_PRECISION:
@@ -139,6 +140,7 @@ class TimeTz(_TimeOfDay):
     preferred = False
     with_zone = True
     storage = Storage("16s", _pack, _unpack)
+    columns = Columns(order=Order.BY_KEY, input_of_settings=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         coerce = self.length_coercion(typmod, explicit=False)

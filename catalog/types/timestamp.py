@@ -10,7 +10,7 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, EPOCH_MICROSECONDS, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.datetime import (
     END_TIMESTAMP,
     MIN_TIMESTAMP,
@@ -124,6 +124,11 @@ def precision_typmod(arguments: tuple[str, ...], name: str, suffix: str) -> int:
 
 class Timestamp(SqlType):
     """timestamp or timestamptz, internal form `int`."""
+
+    columns = Columns(
+        layout=Layout.NUMBERS, arrow="timestamp[us]", epoch=EPOCH_MICROSECONDS, key=("Q", 1 << 63), sent=">i8",
+        output_of_settings=True, input_of_settings=True,
+    )  # fmt: skip
 
     def __init__(self, oid: int, array_oid: int, name: str, sql_name: str, *, preferred: bool) -> None:
         self.oid = oid

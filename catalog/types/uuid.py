@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
 from catalog.types.texts import bad_syntax, wrong_length
 
 _FORM = re.compile(r"(\{?)[0-9a-fA-F]{4}(?:-?[0-9a-fA-F]{4}){7}(\}?)\Z")
@@ -44,6 +44,7 @@ class Uuid(SqlType):
     preferred = False
     length = 16
     storage = Storage("16s")
+    columns = Columns(layout=Layout.FIXED_BYTES, sent_as_held=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_uuid

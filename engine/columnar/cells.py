@@ -125,9 +125,6 @@ def contains_any(array: pa.Array, characters: bytes) -> bool:
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
-_OTHER_THAN_DIGITS = frozenset((oids.PG_LSN, oids.MONEY, oids.REGCONFIG, oids.REGDICTIONARY))
-
-
 def text_cells(oid: int, settings: FormatSettings) -> Encoder:
     """Makes the text encoder of a column of this SQL type, as PostgreSQL prints it under the settings."""
 
@@ -145,7 +142,7 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
             return Cells.of(pa.nulls(len(array), pa.binary()))
         if pa.types.is_boolean(kind):
             return Cells.of_matrix(_boolean_letters(array), array)
-        if pa.types.is_integer(kind) and oid not in _OTHER_THAN_DIGITS:
+        if pa.types.is_integer(kind) and types.columns_of(oid).digits:
             return Cells.of(_integer_text(array))
         if pa.types.is_decimal(kind):
             return Cells.of(_decimal_text(array))
@@ -323,22 +320,6 @@ def _null_like(text: pa.Array, array: pa.Array) -> pa.Array:
 
 # ---- binary ----------------------------------------------------------------------------------------------------------
 
-_FIXED_BINARY = {
-    oids.INT2: ">i2",
-    oids.INT4: ">i4",
-    oids.INT8: ">i8",
-    oids.MONEY: ">i8",
-    oids.FLOAT4: ">f4",
-    oids.FLOAT8: ">f8",
-}
-_BYTES_BINARY = frozenset(  # what is sent as it lies in the column
-    (
-        *(oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.XML),
-        oids.CITEXT,
-        *(oids.BYTEA, oids.UUID),
-    )
-)
-
 
 def binary_cells(oid: int) -> Encoder:
     """Makes the binary encoder of a column of this SQL type (its send function, PostgreSQL 16 manual, 55.2.4)."""
@@ -347,7 +328,7 @@ def binary_cells(oid: int) -> Encoder:
         kind = array.type
         if pa.types.is_null(kind):
             return Cells.of(pa.nulls(len(array), pa.binary()))
-        if oid in _BYTES_BINARY and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        if types.columns_of(oid).sent_as_held and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
             return Cells.of(array)
         if oid == oids.JSONB and pa.types.is_string(kind):
             text = pc.binary_join_element_wise(pa.scalar(b"\x01"), array.view(pa.binary()), pa.scalar(b""))
@@ -379,10 +360,9 @@ def _fixed_binary(array: pa.Array, oid: int) -> Bytes | None:
             _packed(parts["months"], ">i4"),
         ]
         return np.concatenate(columns, axis=1)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        wire = _FIXED_BINARY.get(oid, ">u4" if types.lookup(oid).length == 4 else "")
-        if wire:
-            return _packed(array.fill_null(0).to_numpy(zero_copy_only=False), wire)
+    sent = types.columns_of(oid).sent
+    if sent and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return _packed(array.fill_null(0).to_numpy(zero_copy_only=False), sent)
     return None
 
 

@@ -12,15 +12,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from catalog.types import oids
+from catalog.types import columns_of, oids
 from engine.storage.columns import Column, ColumnForm, Numbers, column_form, one_array, pack_slices, with_validity
 
 LONGEST = 10_000  # elements of an array up to which rows are walked side by side
 _HEADER, _BOUNDS = 12, 20  # bytes before the first dimension, and of an array of one dimension before its elements
-_NUMBERS = {
-    oids.BOOL: "?", oids.INT2: ">i2", oids.INT4: ">i4", oids.INT8: ">i8", oids.FLOAT4: ">f4", oids.FLOAT8: ">f8",
-    oids.DATE: ">i4", oids.TIMESTAMP: ">i8", oids.TIMESTAMPTZ: ">i8",
-}  # fmt: skip
 
 ListsOut = Callable[[Column, Numbers | None], Column | None]
 
@@ -28,7 +24,7 @@ ListsOut = Callable[[Column, Numbers | None], Column | None]
 def lists_of(element_oid: int) -> ListsOut | None:
     """Makes a LIST column of arrays that start at 1 from their stored bytes and a mask of those that are not NULL; it
     gives None where an array is of another shape, or very long. None for elements that are not stored as plainly."""
-    if element_oid not in oids.TEXTS and element_oid not in _NUMBERS:
+    if element_oid not in oids.TEXTS and not columns_of(element_oid).sent:
         return None
     form = column_form(element_oid)
 
@@ -91,8 +87,9 @@ def _column(data: Numbers, starts: Numbers, sizes: Numbers, oid: int, form: Colu
     if oid in oids.TEXTS:
         assert form.bytes_out is not None
         return with_validity(form.bytes_out(pack_slices(data, starts, starts + np.maximum(sizes, 0))), mask)
-    dtype = np.dtype(_NUMBERS[oid])
+    sent = columns_of(oid).sent
+    dtype = np.dtype(sent)
     assert form.numbers_out is not None
     numbers = np.zeros(len(starts), dtype.newbyteorder("<"))
-    numbers[valid] = _at(data, _NUMBERS[oid])[starts[valid]]
+    numbers[valid] = _at(data, sent)[starts[valid]]
     return with_validity(form.numbers_out(numbers), mask)

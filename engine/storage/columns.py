@@ -23,32 +23,14 @@ import pyarrow.compute as pc
 from catalog.errors import SqlError, not_supported
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import vector_of
-from catalog.types.base import Array, Interval, SqlType
+from catalog.types.base import Array, Interval, Layout, SqlType
 from catalog.types.collated import plain
-from catalog.types.enum import EnumType
 from catalog.types.user import FIRST_USER_OID
-
-EPOCH_DAYS = 10957  # 1970-01-01 .. 2000-01-01
-EPOCH_MICROSECONDS = EPOCH_DAYS * 86_400_000_000
 
 Numbers = Any  # numpy.ndarray: NumPy's own stubs make every dtype a type parameter
 Column = Any  # pyarrow.Array
 
-_TEXTS = frozenset(
-    (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, oids.JSON, oids.JSONB, oids.JSONPATH,
-     oids.XML, oids.BIT, oids.VARBIT, oids.ACLITEM, oids.PG_NODE_TREE, oids.CITEXT,
-     oids.HSTORE, oids.TSVECTOR, oids.TSQUERY)
-)  # fmt: skip
 _UNSHAPED = (*oids.VECTORS, oids.RECORD_ARRAY)
-_STORED_IS_ARROW = {
-    oids.INT2: pa.int16(),
-    oids.INT4: pa.int32(),
-    oids.INT8: pa.int64(),
-    oids.MONEY: pa.int64(),
-    oids.FLOAT4: pa.float32(),
-    oids.FLOAT8: pa.float64(),
-    oids.TIME: pa.time64("us"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,39 +148,10 @@ def pack_slices(data: Numbers, first: Numbers, last: Numbers) -> Column:
 
 
 def _make_form(sql_type: SqlType) -> ColumnForm:
-    oid, code = plain(sql_type.oid), sql_type.storage.struct_code
-    if oid in _STORED_IS_ARROW:
-        return _plain_form(_STORED_IS_ARROW[oid], "<" + str(np.dtype(_DTYPES[code or ""]).str[1:]))
-    if oid == oids.BOOL:
-        return ColumnForm(
-            pa.bool_(),
-            numbers_in=lambda column: column.fill_null(False).to_numpy(zero_copy_only=False),
-            numbers_out=lambda numbers: pa.array(numbers.astype(np.bool_)),
-        )
-    if oid == oids.DATE:
-        return _shifted_form(pa.date32(), "<i4", EPOCH_DAYS)
-    if oid in oids.TIMESTAMPS:
-        return _shifted_form(pa.timestamp("us"), "<i8", EPOCH_MICROSECONDS)
-    if sql_type.duckdb_type() == "BIGINT" and code in ("I", "i"):
-        return ColumnForm(
-            pa.int64(),
-            numbers_in=lambda column: numbers_of(column, "<i8").astype(_DTYPES[code]),
-            numbers_out=lambda numbers: pa.array(numbers.astype(np.int64)),
-        )
-    if sql_type.duckdb_type() == "UBIGINT" and code == "Q":
-        return _plain_form(pa.uint64(), "<u8")
-    if oid in _TEXTS or oid == oids.NUMERIC:
-        return ColumnForm(
-            pa.string(), bytes_in=_numeric_bytes if oid == oids.NUMERIC else _as_binary, bytes_out=_as_string
-        )
-    if oid == oids.BYTEA:
-        return ColumnForm(pa.binary(), bytes_in=_as_binary, bytes_out=_as_binary)
-    if oid == oids.UUID:
-        return ColumnForm(pa.binary(), numbers_in=_uuid_in, numbers_out=_uuid_out)
-    if oid == oids.INTERVAL:
-        return ColumnForm(pa.month_day_nano_interval(), values_in=_intervals_in, values_out=_intervals_out)
-    if isinstance(sql_type, EnumType):
-        return _plain_form(pa.int64(), "<i8")
+    make = _LAYOUTS.get(sql_type.columns.layout)
+    if make is not None:
+        return make(sql_type)
+    oid = plain(sql_type.oid)
     if element := element_of(oid):
         return _array_form(oid, element)
     if sql_type.duckdb_type() != "VARCHAR":
@@ -214,7 +167,12 @@ def stored_dtype(struct_code: str) -> str:
     return "V16" if struct_code == "16s" else _DTYPES[struct_code]
 
 
-def _plain_form(arrow_type: Any, dtype: str) -> ColumnForm:
+def _number_form(sql_type: SqlType) -> ColumnForm:
+    columns = sql_type.columns
+    arrow_type, dtype = pa.type_for_alias(columns.arrow), _DTYPES[sql_type.storage.struct_code or ""]
+    if columns.epoch:
+        return _shifted_form(arrow_type, dtype, columns.epoch)
+
     def numbers_in(column: Column) -> Numbers:
         return numbers_of(column if column.type == arrow_type else column.cast(arrow_type), dtype)
 
@@ -243,6 +201,23 @@ def _shifted_form(arrow_type: Any, dtype: str, epoch: int) -> ColumnForm:
         return pa.Array.from_buffers(arrow_type, len(shifted), [None, pa.py_buffer(shifted)])
 
     return ColumnForm(arrow_type, numbers_in=numbers_in, numbers_out=numbers_out)
+
+
+def _widened_form(sql_type: SqlType) -> ColumnForm:
+    dtype = _DTYPES[sql_type.storage.struct_code or ""]
+    return ColumnForm(
+        pa.int64(),
+        numbers_in=lambda column: numbers_of(column, "<i8").astype(dtype),
+        numbers_out=lambda numbers: pa.array(numbers.astype(np.int64)),
+    )
+
+
+def _boolean_form(_: SqlType) -> ColumnForm:
+    return ColumnForm(
+        pa.bool_(),
+        numbers_in=lambda column: column.fill_null(False).to_numpy(zero_copy_only=False),
+        numbers_out=lambda numbers: pa.array(numbers.astype(np.bool_)),
+    )
 
 
 def _as_binary(column: Column) -> Column:
@@ -357,7 +332,7 @@ def to_values(column: Column, oid: int) -> list[Any]:
     else:
         assert form.numbers_in is not None
         numbers = form.numbers_in(column)
-        values = [item.tobytes() for item in numbers] if oid == oids.UUID else numbers.tolist()
+        values = [item.tobytes() for item in numbers] if storage.struct_code == "16s" else numbers.tolist()
         if (valid := valid_mask(column)) is not None:
             for index in np.flatnonzero(~valid).tolist():
                 values[index] = None
@@ -389,5 +364,17 @@ def values_in_form(form: ColumnForm, values: Sequence[Any], oid: int) -> Column:
     return column if valid.all() else with_validity(column, valid)
 
 
+_LAYOUTS: dict[Layout, Callable[[SqlType], ColumnForm]] = {
+    Layout.NUMBERS: _number_form,
+    Layout.WIDENED: _widened_form,
+    Layout.BOOLEANS: _boolean_form,
+    Layout.TEXT: lambda _: ColumnForm(pa.string(), bytes_in=_as_binary, bytes_out=_as_string),
+    Layout.DECIMALS: lambda _: ColumnForm(pa.string(), bytes_in=_numeric_bytes, bytes_out=_as_string),
+    Layout.BYTES: lambda _: ColumnForm(pa.binary(), bytes_in=_as_binary, bytes_out=_as_binary),
+    Layout.FIXED_BYTES: lambda _: ColumnForm(pa.binary(), numbers_in=_uuid_in, numbers_out=_uuid_out),
+    Layout.INTERVALS: lambda _: ColumnForm(
+        pa.month_day_nano_interval(), values_in=_intervals_in, values_out=_intervals_out
+    ),
+}
 _FORMS: dict[int, ColumnForm] = {}
 _WHOLE_FORMS: dict[int, ColumnForm] = {}

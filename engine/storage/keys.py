@@ -12,7 +12,8 @@ BLAKE2b-128 hash, so a key of 511 bytes is a cut one: still unique and findable,
 row holds all columns in full.
 
 Encoders are made once. Where all columns are integers or dates an encoder is a single `struct` call: the sign is
-flipped by adding a bias. Whole Arrow columns are encoded by NumPy and Arrow, value by value only for other types.
+flipped by adding a bias (`Columns.key` in catalog/types/base.py). Whole Arrow columns are encoded by NumPy and Arrow,
+value by value only for other types.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import SqlError
-from catalog.types import lookup, oids
+from catalog.types import Layout, columns_of, lookup, oids
 from catalog.types.base import TypeRef
 from engine.storage.columns import Column, Numbers, column_form, one_array, pack_slices, to_values
 
@@ -38,18 +39,6 @@ KEPT_KEY_BYTES = MAX_KEY_BYTES - HASH_BYTES
 PREFIX_BYTES = 4
 NULL = b"\2"
 NOT_NULL = b"\1"
-
-_BIASED = {
-    oids.INT2: ("H", 1 << 15),
-    oids.INT4: ("I", 1 << 31),
-    oids.INT8: ("Q", 1 << 63),
-    oids.MONEY: ("Q", 1 << 63),
-    oids.DATE: ("I", 1 << 31),
-    oids.TIMESTAMP: ("Q", 1 << 63),
-    oids.TIMESTAMPTZ: ("Q", 1 << 63),
-    oids.OID: ("I", 0),
-}
-"""Types whose key is their integer plus a bias, big-endian."""
 
 _ROW_NUMBER = struct.Struct(">IQ")
 _ROW_NUMBER_BIAS = 1 << 63
@@ -99,7 +88,7 @@ def _key_encoder(type_ref: TypeRef) -> Callable[[object], bytes]:
 
 
 def _fixed_width(type_ref: TypeRef) -> bool:
-    return type_ref.oid in _BIASED or lookup(type_ref.oid).storage.fixed
+    return lookup(type_ref.oid).storage.fixed
 
 
 def row_key_encoder(storage_id: int, types: Sequence[TypeRef]) -> Callable[[Sequence[object]], bytes]:
@@ -107,8 +96,8 @@ def row_key_encoder(storage_id: int, types: Sequence[TypeRef]) -> Callable[[Sequ
 
     42704 for a type without btree order. Values must be within their type.
     """
-    if all(type_ref.oid in _BIASED for type_ref in types):
-        codes = [_BIASED[type_ref.oid] for type_ref in types]
+    codes = [key for type_ref in types if (key := columns_of(type_ref.oid).key) is not None]
+    if len(codes) == len(types):
         terms = ", ".join(f"v[{i}] + {bias}" if bias else f"v[{i}]" for i, (_, bias) in enumerate(codes))
         pack = struct.Struct(">I" + "".join(code for code, _ in codes)).pack
         return _maker(f"lambda pack, storage_id: lambda v: pack(storage_id, {terms})")(pack, storage_id)
@@ -207,12 +196,13 @@ def _pieces(type_ref: TypeRef, column: Column) -> Any:
     """A column's key bytes: a matrix of n x width bytes, or a binary array."""
     oid = type_ref.oid
     form = column_form(oid)
-    if oid in _BIASED:
+    columns = lookup(oid).columns
+    if columns.key is not None:
         assert form.numbers_in is not None
-        code, bias = _BIASED[oid]
+        code, bias = columns.key
         unsigned = {"H": np.uint16, "I": np.uint32, "Q": np.uint64}[code]
         return _big_endian(form.numbers_in(column).astype(unsigned) + unsigned(bias))
-    if oid == oids.UUID:
+    if columns.layout is Layout.FIXED_BYTES:
         assert form.numbers_in is not None
         return form.numbers_in(column).view(np.uint8).reshape(len(column), 16)
     if oid in oids.COLLATABLE:

@@ -17,19 +17,12 @@ from catalog import types
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.types import oids
-from catalog.types.base import TypeRef
+from catalog.types.base import Order, TypeRef
 from catalog.types.collated import FIRST_OID as FIRST_COLLATED
-from catalog.types.multirange import RANGE_OIDS
 from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, unify
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import function_signature, is_composite, key_signature
 
-_BY_KEY = frozenset(
-    {oids.JSONB, oids.TIMETZ, oids.CITEXT, oids.HSTORE, oids.TSVECTOR, oids.INET, oids.CIDR, *RANGE_OIDS}
-)
-_INCOMPARABLE = frozenset(
-    {oids.JSON, oids.JSONPATH, oids.XML, oids.POINT, oids.LSEG, oids.PATH, oids.BOX, oids.POLYGON, oids.LINE}
-)
 _NAME = re.compile(r"[\w.]+")
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # fmt: off
@@ -57,9 +50,9 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
         return _by_key(generation, piece, oid)
     if is_composite(oid) and types.lookup(oid).key_encoder() is None:
         not_supported(f"comparison of type {types.format_type(oid)} on this query")
-    if oid in _BY_KEY or oid >= FIRST_COLLATED or is_composite(oid) or is_whole(oid):
+    if types.columns_of(oid).order is Order.BY_KEY or oid >= FIRST_COLLATED or is_composite(oid) or is_whole(oid):
         return _by_key(generation, piece, oid)
-    if oid in _INCOMPARABLE:
+    if types.columns_of(oid).order is Order.NONE:
         not_supported(f"comparison of type {types.format_type(oid)}")
     element = types.element_of(oid)
     if element:
@@ -71,7 +64,7 @@ def _comparable_record(generation: Generation, piece: Piece) -> str:
     """A record of what its fields are compared by. A field of a type without an order is refused: it is an error as
     soon as all fields in front of it are equal in two rows, and rows are compared whole here."""
     for type_, _ in piece.fields:
-        if type_.oid in _INCOMPARABLE:
+        if types.columns_of(type_.oid).order is Order.NONE:
             not_supported(f"comparison of rows with a field of type {types.format_type(type_.oid)} on this query")
     if not _NAME.fullmatch(piece.sql):
         not_supported("comparison of computed rows with fields that are compared by keys, on this query")
@@ -84,7 +77,8 @@ def _comparable_record(generation: Generation, piece: Piece) -> str:
 
 def comparable_element(oid: int, form: str) -> None:
     """Refuses arrays whose elements DuckDB would compare in another way."""
-    if is_composite(oid) or oid in (oids.BPCHAR, *_BY_KEY, *_INCOMPARABLE) or (oid == oids.NUMERIC and form == GENERAL):
+    by_key = is_composite(oid) or oid == oids.BPCHAR or types.columns_of(oid).order is not Order.NATIVE
+    if by_key or (oid == oids.NUMERIC and form == GENERAL):
         not_supported(f"comparison of type {types.format_type(types.array_of(oid))} on this query")
 
 
@@ -98,8 +92,7 @@ def is_native(piece: Piece, oid: int) -> bool:
         oid < FIRST_COLLATED
         and not (is_composite(oid) or is_whole(oid))
         and oid != oids.BPCHAR
-        and oid not in _BY_KEY
-        and oid not in _INCOMPARABLE
+        and types.columns_of(oid).order is Order.NATIVE
     )
 
 

@@ -26,20 +26,6 @@ from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import input_signature, output_signature, row_signature, udf_form
 
 TEXTS = oids.COLLATABLE | {oids.CHAR, oids.UNKNOWN, oids.CSTRING}
-_AS_STORED = TEXTS | {
-    oids.JSON,
-    oids.JSONB,
-    oids.JSONPATH,
-    oids.BIT,
-    oids.VARBIT,
-    oids.MACADDR,
-    oids.MACADDR8,
-    oids.REFCURSOR,
-    oids.CITEXT,
-    oids.HSTORE,
-    oids.TSVECTOR,
-    oids.TSQUERY,
-}
 
 UTC = frozenset({"UTC", "GMT", "Etc/UTC"})
 _FOUR_DIGITS = "{0} BETWEEN '0001-01-01'::%s AND '9999-12-31'::%s"
@@ -63,7 +49,7 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
     """The output function of a type, as text."""
     if piece.fields:
         return record_text(generation, piece)
-    if oid in _AS_STORED:
+    if types.columns_of(oid).printed:
         return piece
     registered = codec(oid, "out")
     if registered is not None:

@@ -20,22 +20,13 @@ from collections.abc import Sequence
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Implementation, udf_name
-from catalog.types import element_of, oids, type_row
+from catalog.types import columns_of, element_of, oids, type_row
 from catalog.types.base import TypeRef
-from catalog.types.geometry import GEOMETRY_OIDS
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.generate.forms import arrays_as_text, form_of
 from engine.columnar.interface import UdfSignature
 
 _UNDECIDED = oids.POLYMORPHIC | {oids.ANY}
-_OF_SETTINGS = frozenset(
-    {oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.BYTEA, oids.FLOAT4, oids.FLOAT8, oids.TIMETZ}
-    | oids.TIME_RANGES
-    | GEOMETRY_OIDS
-)
-_INPUT_OF_SETTINGS = (
-    frozenset({oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.INTERVAL, oids.TIMETZ}) | oids.TIME_RANGES
-)
 TEXT = TypeRef(oids.TEXT)
 
 
@@ -161,7 +152,7 @@ def aggregate_signature(
 def output_signature(oid: int) -> UdfSignature:
     """type -> its text."""
     kind = element_of(oid) or oid
-    depends = kind in _OF_SETTINGS or is_composite(kind)
+    depends = columns_of(kind).output_of_settings or is_composite(kind)
     return UdfSignature(
         name=f"out_{oid}",
         kind="output",
@@ -177,7 +168,7 @@ def output_signature(oid: int) -> UdfSignature:
 def input_signature(target: TypeRef) -> UdfSignature:
     """text -> type."""
     kind = element_of(target.oid) or target.oid
-    depends = kind in _INPUT_OF_SETTINGS or is_composite(kind)
+    depends = columns_of(kind).input_of_settings or is_composite(kind)
     suffix = f"_{target.typmod}" if target.typmod >= 0 else ""
     return UdfSignature(
         name=f"in_{target.oid}{suffix}",

@@ -9,6 +9,7 @@ long key is a hash. Such a table carries the encoded key itself in one more colu
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from catalog.schema import Table
-from catalog.types import oids
+from catalog.types import Layout, columns_of, oids
 from engine.storage.columns import column_form
 from engine.storage.keys import MAX_KEY_BYTES, PREFIX_BYTES, numbers_of_offsets
 
@@ -27,18 +28,17 @@ ENCODED = "k"
 Decoder = Callable[[npt.NDArray[np.uint8]], pa.Array]
 
 
-def _signed(width: int, kind: pa.DataType) -> Decoder:
-    bias = 1 << (width * 8 - 1)
+def _numbers(oid: int, key: tuple[str, int]) -> tuple[int, Decoder]:
+    code, bias = key
+    width = struct.calcsize(f"<{code}")
+    make = column_form(oid).numbers_out
+    assert make is not None
 
     def decode(raw: npt.NDArray[np.uint8]) -> pa.Array:
         unsigned = np.ascontiguousarray(raw).view(f">u{width}").reshape(-1).astype(f"<u{width}")
-        return pa.array((unsigned ^ np.array(bias, dtype=f"<u{width}")).view(f"<i{width}")).view(kind)
+        return make((unsigned ^ np.array(bias, dtype=f"<u{width}")).view(f"<{'i' if bias else 'u'}{width}"))
 
-    return decode
-
-
-def _unsigned(raw: npt.NDArray[np.uint8]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(raw).view(">u4").reshape(-1).astype(np.int64))
+    return width, decode
 
 
 def _bool(raw: npt.NDArray[np.uint8]) -> pa.Array:
@@ -49,29 +49,13 @@ def _bytes16(raw: npt.NDArray[np.uint8]) -> pa.Array:
     return pa.array([row.tobytes() for row in raw], type=pa.binary())
 
 
-def _stored(oid: int, width: int) -> Decoder:
-    """Dates and timestamps: their number as it is stored, signed."""
-    signed = _signed(width, pa.int32() if width == 4 else pa.int64())
-
-    def decode(raw: npt.NDArray[np.uint8]) -> pa.Array:
-        numbers_out = column_form(oid).numbers_out
-        assert numbers_out is not None
-        return numbers_out(signed(raw).to_numpy())
-
-    return decode
+_OF_LAYOUT: dict[Layout, tuple[int, Decoder]] = {Layout.BOOLEANS: (1, _bool), Layout.FIXED_BYTES: (16, _bytes16)}
 
 
-_FIXED: dict[int, tuple[int, Decoder]] = {
-    oids.BOOL: (1, _bool),
-    oids.INT2: (2, _signed(2, pa.int16())),
-    oids.INT4: (4, _signed(4, pa.int32())),
-    oids.INT8: (8, _signed(8, pa.int64())),
-    oids.OID: (4, _unsigned),
-    oids.UUID: (16, _bytes16),
-    oids.DATE: (4, _stored(oids.DATE, 4)),
-    oids.TIMESTAMP: (8, _stored(oids.TIMESTAMP, 8)),
-    oids.TIMESTAMPTZ: (8, _stored(oids.TIMESTAMP, 8)),
-}
+def _fixed(oid: int) -> tuple[int, Decoder] | None:
+    """The width of a type's keys, and what turns them back; None where they cannot be."""
+    columns = columns_of(oid)
+    return _OF_LAYOUT.get(columns.layout) if columns.key is None else _numbers(oid, columns.key)
 
 
 def _without_prefix(keys: Any) -> Any:
@@ -96,10 +80,10 @@ class KeyPlan:
         self._parts: list[tuple[int, Decoder]] = []
         if not table.key_columns:
             self.columns: tuple[str, ...] = (ROW_NUMBER,)
-            self._parts = [_FIXED[oids.INT8]]
+            self._parts = list(filter(None, (_fixed(oids.INT8),)))
             return
         key_types = [table.column_by_number(number).type.oid for number in table.key_columns]
-        parts = [_FIXED[oid] for oid in key_types if oid in _FIXED]
+        parts = list(filter(None, map(_fixed, key_types)))
         if len(parts) == len(key_types) and PREFIX_BYTES + sum(width for width, _ in parts) < MAX_KEY_BYTES:
             self.columns = tuple(f"c{number}" for number in table.key_columns)
             self._parts = parts
