@@ -124,3 +124,20 @@ def test_conflicting_collations_are_told_where_a_collation_is_wanted(both: tuple
         if not same:
             wrong.append(f"{statement}: {str(one)[:60]}, not {str(other)[:60]}")
     assert not wrong, f"{len(wrong)}: " + "\n".join(wrong)
+
+
+def test_changes_through_views(both: tuple[psycopg.Connection, ...]) -> None:
+    """A collation decides in a condition, a value or a RETURNING of a change that goes through a view."""
+    statements = (
+        """update v set d = upper(d collate "C") where c > 'S' collate "C" returning id, d, lower(d collate "C")""",
+        """delete from v where d collate "C" < 'z' and id = 1 returning upper(c collate "default")""",
+        """insert into v (id, d) values (100, lower('ÄÖ' collate "C")) returning id, d""",
+        """update v set d = d || 'x' from many where many.id = v.id and many.d = v.d collate "C" returning v.id""",
+    )
+    for connection in both:
+        connection.execute("create view v as select id, d, c from few")
+    for statement in statements:
+        one, other = (answer(each, statement) for each in both)
+        assert isinstance(one, list), statement
+        assert isinstance(other, list), (statement, other)
+        assert sorted(map(repr, other)) == sorted(map(repr, one)), statement

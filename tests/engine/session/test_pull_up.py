@@ -46,6 +46,10 @@ QUERIES = (
     "SELECT id FROM a WHERE id IN (SELECT n FROM v WHERE v.id < a.id) AND EXISTS (SELECT FROM w WHERE w.id = a.id)",
     "WITH q AS (SELECT * FROM v) SELECT q.id, v.n FROM q JOIN v USING (id) WHERE id BETWEEN 7 AND 9",
     "SELECT id, n, d FROM v JOIN b USING (id) NATURAL JOIN (SELECT id FROM a) z WHERE id = 8",
+    "WITH q AS (SELECT 3 AS x) SELECT z.id, (SELECT z.y + b.id FROM b WHERE b.id = 1) "
+    "FROM (SELECT id, (SELECT x FROM q) AS y FROM a WHERE id < 3) z",
+    "WITH q AS (SELECT 3 AS x) SELECT z.id FROM (SELECT id, (SELECT x FROM q) AS y FROM a) z "
+    "WHERE EXISTS (WITH q AS (SELECT 4 AS x) SELECT FROM b, q WHERE b.id = z.y AND q.x > z.id)",
 )
 
 
