@@ -8,7 +8,7 @@ its beginning, waits, and runs again.
     pull_up.py        sub-queries in FROM, and so views, dissolved into the query around them
     constants.py      constants that fail before the first row, and what they keep from being computed
     select.py         SELECT;  modify.py  INSERT, UPDATE, DELETE;  together.py  INSERT of many rows at once
-    context.py             what a running statement carries with it
+    context.py        what a running statement carries with it
     joins.py, access.py, scan.py, whole_rows.py    order of loops; which keys confine a table; the loops themselves
     code.py, frame.py    the source of a plan's functions, and what all plans share
     expressions.py, operations.py, python_sides.py, values.py    expressions as Python source, and what it calls

@@ -37,11 +37,9 @@ def is_slow(function: Function) -> bool:
 
 def measured_call(code: Code, call: str, function: Function, result: TypeRef) -> str:
     """The source of a call, counted where its result may be a large one."""
-    return (
-        call
-        if function.returns_set or has_trait(function.source, Trait.NEVER_LARGER)
-        else _measured(code, call, result)
-    )
+    if function.returns_set or has_trait(function.source, Trait.NEVER_LARGER):
+        return call
+    return _measured(code, call, result)
 
 
 def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> str:

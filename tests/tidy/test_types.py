@@ -101,11 +101,15 @@ def _is_pair(tree: ast.Module, line: int, numbers: set[int]) -> bool:
 
 
 def test_no_set_of_types_is_written_twice() -> None:
-    places = defaultdict(list)
+    places: dict[frozenset[int | None], list[str]] = defaultdict(list)
     for path, tree in modules(*PRODUCT):
         if path != "catalog/types/oids.py":
             for found in sets_of_types(tree):
                 places[found].append(path)
+            for node in ast.walk(tree):
+                values = frozenset(map(named, several(node)))
+                if values in SETS.values():
+                    places[values].append(path)
     shown = {value: name for name, value in NAMES.items()}
     twice = {
         " ".join(sorted(shown[oid] for oid in found)): where

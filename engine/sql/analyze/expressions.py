@@ -33,7 +33,6 @@ from engine.sql.analyze.typeinfo import BOOL_REF, INT4_REF, INT8_REF, TEXT_REF, 
 from engine.sql.analyze.typenames import resolve_type
 
 _NUMERIC_REF = TypeRef(oids.NUMERIC)
-_VECTORS = (oids.INT2VECTOR, oids.OIDVECTOR)  # array-like, but elements of arrays all the same
 _LIKE = {
     "like": "~~", "not_like": "!~~", "ilike": "~~*", "not_ilike": "!~~*", "similar": "~", "not_similar": "!~",
 }  # fmt: skip
@@ -212,7 +211,7 @@ def _collate(state: State, node: ast.CollateClause) -> tree.Expr:
     return tree.CollateExpr(value, found.oid, value.type, node.location)
 
 
-_COLLATABLE = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CITEXT})
+_COLLATABLE = oids.COLLATABLE | {oids.CITEXT}
 
 
 # ---- operators ------------------------------------------------------------------------------------------------------
@@ -225,13 +224,8 @@ def _operation(state: State, node: ast.Expression) -> tree.Expr:
         return _plain(state, node)
     if kind in _LIKE:
         assert node.left is not None and node.right is not None
-        return make_operator(
-            state,
-            (_LIKE[kind],),
-            operand(state, node.left),
-            operand(state, node.right),
-            node.location,
-        )
+        left, right = operand(state, node.left), operand(state, node.right)
+        return make_operator(state, (_LIKE[kind],), left, right, node.location)
     if kind in ("op_any", "op_all"):
         return operator_any_all(state, node)
     if kind in ("in", "not_in"):
@@ -258,13 +252,8 @@ def _plain(state: State, node: ast.Expression) -> tree.Expr:
 
 def _nullif(state: State, node: ast.Expression) -> tree.Expr:
     assert node.left is not None and node.right is not None
-    call = make_operator(
-        state,
-        node.operator or ("=",),
-        operand(state, node.left),
-        operand(state, node.right),
-        node.location,
-    )
+    left, right = operand(state, node.left), operand(state, node.right)
+    call = make_operator(state, node.operator or ("=",), left, right, node.location)
     if call.type.oid != BOOL:
         fail("42804", "NULLIF requires = operator to yield boolean", node)
     assert call.operator is not None
@@ -330,7 +319,7 @@ def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) ->
             nested = True
         else:
             value = operand(state, item)
-            nested = nested or (bool(element_type(value.type.oid)) and value.type.oid not in _VECTORS)
+            nested = nested or (bool(element_type(value.type.oid)) and value.type.oid not in oids.VECTORS)
             values.append(value)
     if element is not None:
         array = typeinfo.array_type(element.oid)
