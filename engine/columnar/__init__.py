@@ -6,12 +6,12 @@
     client.py         the engine's side: starts the worker, sends queries, streams results
     feed.py           which changes each of the worker's tables still lacks; every query first sends them
     ahead.py          tables that a commit filled in bulk are sent before a query asks for them
-    frames.py         the frames between the two processes
+    frames.py         the frames between the two processes;  frame_protocol.py  the engine's end of their socket
     descriptions.py   tables as the worker has to know them;  virtual.py  rows of system views on their way to it
     literals.py       parameters as DuckDB SQL
     cells.py, datarow.py    result columns -> text or binary cells -> DataRow messages
     arrow_stream.py   results as Arrow streams
-    hearing.py        whether the worker hears of cancellations; another one takes its place if not
+    hearing.py        whether the worker hears where nobody waits for it any more; another one takes its place if not
 
 How values look in columns: catalog/types, "Values in columns".
 """

@@ -28,11 +28,11 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -44,6 +44,7 @@ from catalog.types import lookup
 from engine.columnar import frames
 from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
+from engine.columnar.frame_protocol import FrameProtocol
 from engine.columnar.frames import Buffer, Header
 from engine.columnar.hearing import Hearing
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
@@ -70,6 +71,11 @@ MOST_LOSSES = 8  # of workers that end since they have grown, by one query: its 
 OPENING_PAUSE = 0.1  # seconds between two such tries
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
+_LEAVES = {
+    "full": "the analytic worker has grown to %s MB (at work): another takes its place when one is needed",
+    "grown": "the analytic worker has grown to %s MB (idle): another takes its place when one is needed",
+    "still": "threads of the analytic worker (%s MB) wait for what never comes: another takes its place",
+}
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 CREDIT_BYTES = (
     256 << 10
@@ -141,7 +147,7 @@ class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
 
 class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
     """The worker is gone. `reason`: "full", it had too much in memory; "grown", so it had while it had nothing to do,
-    before it had read the query; "" for any other."""
+    before it had read the query; "still", its threads waited for what never came; "" for any other."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__()
@@ -152,52 +158,6 @@ class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
         if self.reason == "full":
             return memory_error("The analytic worker reached its memory limit and has been restarted.")
         return WorkerUnavailable(f"the analytic worker process has ended while it {what}")
-
-
-class _Frames(asyncio.BufferedProtocol):
-    """Cuts the socket's bytes into frames, each received straight into a buffer of its size."""
-
-    def __init__(self, received: Callable[[Header, list[memoryview]], None], lost: Callable[[], None]) -> None:
-        self._received = received
-        self._lost = lost
-        self._buffer = bytearray(frames.FIXED.size)
-        self._filled = 0
-        self._header_size = -1
-        self.transport: asyncio.Transport | None = None
-        self.writable = asyncio.Event()
-        self.writable.set()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.writable.set()
-        self._lost()
-
-    def pause_writing(self) -> None:
-        self.writable.clear()
-
-    def resume_writing(self) -> None:
-        self.writable.set()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return memoryview(self._buffer)[self._filled :]
-
-    def buffer_updated(self, count: int) -> None:
-        self._filled += count
-        if self._filled < len(self._buffer):
-            return
-        if self._header_size < 0:
-            self._header_size, body = frames.sizes_of(self._buffer)
-            self._buffer = bytearray(self._header_size + body)
-            self._filled = 0
-            return
-        view = memoryview(self._buffer)
-        header, buffers = frames.decode(view[: self._header_size], view[self._header_size :])
-        self._buffer = bytearray(frames.FIXED.size)
-        self._filled = 0
-        self._header_size = -1
-        self._received(header, buffers)
 
 
 class _Stream:
@@ -374,12 +334,12 @@ class WorkerClient(ColumnarEngine):
         self._feed = Feed(store, self._keep_run)
         self._process: subprocess.Popen[bytes] | None = None
         self._ended: asyncio.Future[int] | None = None  # the last worker's exit
-        self._frames: _Frames | None = None
+        self._frames: FrameProtocol | None = None
         self._starting: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._loads: dict[int, asyncio.Future[None]] = {}
         self._streams: dict[int, _Stream] = {}
-        self._hearing = Hearing(self._replace)
+        self._hearing = Hearing(self._ask, self._replace)
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
         self._version_names = itertools.count(1)
@@ -478,6 +438,10 @@ class WorkerClient(ColumnarEngine):
                 await self.start()
                 await self._load_all(query.tables)
                 break
+            except asyncio.CancelledError:
+                if self.running:  # else it is on its way, and need not hear yet
+                    self._hearing.ask(self.process_id or 0)
+                raise
             except _Loss as loss:
                 if attempts > 1:
                     raise loss.error("loaded a table") from None
@@ -589,10 +553,13 @@ class WorkerClient(ColumnarEngine):
         held by a single call, for as long as that takes: another one takes its place."""
         if self._streams.pop(stream.identifier, None) is not None:
             self._write({"op": "cancel", "id": stream.identifier})
-            self._hearing.expect(stream.identifier, self.process_id or 0)
+            self._hearing.cancelled(stream.identifier, self.process_id or 0)
+
+    def _ask(self, number: int) -> None:
+        self._write({"op": "hear", "id": number})
 
     def _replace(self) -> None:
-        log.warning("the analytic worker is held by a query that was cancelled: another one is started")
+        log.warning("the analytic worker does not answer: another one is started")
         if self._frames is not None and self._frames.transport is not None:
             self._frames.transport.abort()
 
@@ -745,7 +712,7 @@ class WorkerClient(ColumnarEngine):
             self._ready = loop.create_future()
             with theirs:
                 self._process = self._spawn(theirs.fileno())
-            _, self._frames = await loop.create_connection(lambda: _Frames(self._received, self._lost), sock=ours)
+            _, self._frames = await loop.create_connection(lambda: FrameProtocol(self._received, self._lost), sock=ours)
             await asyncio.wait_for(self._ready, START_SECONDS)
         except BaseException as error:  # a cancelled start leaves no process either
             if self._ready is not None:
@@ -807,6 +774,7 @@ class WorkerClient(ColumnarEngine):
             if stream is not None:
                 stream.add(buffers[0], header["rows"])
         elif operation in ("end", "error"):
+            self._hearing.ended(header["id"])
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
                 error: Exception | None = _error_of(header) if operation == "error" else None
@@ -814,19 +782,14 @@ class WorkerClient(ColumnarEngine):
                     error = _Loss()
                 stream.finish(error, bool(header.get("crowded")), bool(header.get("opened", True)))
         elif operation == "alive":
-            self._hearing.heard(header["id"])
+            self._hearing.heard(header["id"], self.process_id or 0)
         elif operation == "applied":
             self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
-        elif operation in ("full", "grown"):
+        elif operation in ("full", "grown", "still"):
             self._reason = operation
-            size = header["bytes"] // 1_000_000
-            log.info(
-                "the analytic worker has grown to %s MB (%s): another takes its place when one is needed",
-                size,
-                "at work" if operation == "full" else "idle",
-            )
+            log.info(_LEAVES[operation], header["bytes"] // 1_000_000)
         elif operation == "ready" and self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 

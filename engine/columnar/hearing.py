@@ -1,8 +1,13 @@
-"""Whether the worker hears that queries are cancelled.
+"""Whether the worker hears.
 
-Its reading thread says so at once, unless a call of a Python function keeps the interpreter in one step of C: a search
+Its reading thread answers at once, unless a call of a Python function keeps the interpreter in one step of C: a search
 by a regular expression can for hours. Nobody else's queries are answered there meanwhile, so such a worker is replaced.
 One that only waits for a processor, as on a machine that is full, is not.
+
+The worker is asked where somebody waits for it no more:
+
+    a query is cancelled          and again until it has ended: it may take the interpreter after the worker has heard
+    a statement ends before its query was sent    it waited for the worker to read, or to load a table
 """
 
 from __future__ import annotations
@@ -12,48 +17,78 @@ import contextlib
 import time
 from collections.abc import Callable
 
-CANCEL_SECONDS = 0.6  # in which a worker that has a processor hears
+CANCEL_SECONDS = 0.6  # in which a worker that has a processor hears that a query is cancelled
+PATIENCE_SECONDS = 3.0  # the same of other questions: what others compute may keep the interpreter for a second
 CANCEL_PATIENCE = 10.0  # the same, whether it has a processor or not
 LAST_SECONDS = 0.1  # in which this thread reads what has come while it was at something else
+AGAIN_SECONDS = 0.5  # between an answer and the next question, while a cancelled query goes on
 
 
 class Hearing:
-    """`replace`: puts another worker in the place of the one that does not hear."""
+    """`ask`: sends the worker the number of a question, which comes back in the answer. `replace`: puts another worker
+    in the place of the one that does not hear."""
 
-    def __init__(self, replace: Callable[[], None]) -> None:
+    def __init__(self, ask: Callable[[int], None], replace: Callable[[], None]) -> None:
+        self._ask = ask
         self._replace = replace
-        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._cancelled: set[int] = set()  # queries that have not ended
+        self._number = 0  # of the last question
+        self._unanswered = False
+        self._timer: asyncio.TimerHandle | None = None
 
-    def expect(self, identifier: int, pid: int) -> None:
-        """A worker is told that a query is cancelled."""
-        self._wait(identifier, pid, time.monotonic(), _waited(pid), CANCEL_SECONDS)
+    def cancelled(self, identifier: int, pid: int) -> None:
+        """A query is, as the worker has been told."""
+        self._cancelled.add(identifier)
+        self.ask(pid, CANCEL_SECONDS)
 
-    def heard(self, identifier: int) -> None:
-        """It has said that it knows."""
-        if (timer := self._timers.pop(identifier, None)) is not None:
-            timer.cancel()
+    def ended(self, identifier: int) -> None:
+        """A query has, cancelled or not."""
+        self._cancelled.discard(identifier)
+
+    def ask(self, pid: int, seconds: float | None = None) -> None:
+        """Asks, if no question is under way."""
+        if self._unanswered:
+            return
+        self._stop()
+        self._number += 1
+        self._unanswered = True
+        self._ask(self._number)
+        seconds = PATIENCE_SECONDS if seconds is None else seconds
+        self._later(seconds, self._look, pid, seconds, time.monotonic(), _waited(pid))
+
+    def heard(self, number: int, pid: int) -> None:
+        """The worker has answered."""
+        if number == self._number:
+            self._stop()
+            self._unanswered = False
+            if self._cancelled:
+                self._later(AGAIN_SECONDS, self._once_more, pid)
 
     def clear(self) -> None:
         """The worker is gone."""
-        for identifier in list(self._timers):
-            self.heard(identifier)
+        self._stop()
+        self._unanswered = False
+        self._cancelled.clear()
 
-    def _wait(self, identifier: int, pid: int, since: float, waited: float, seconds: float) -> None:
-        later = asyncio.get_running_loop().call_later
-        self._timers[identifier] = later(seconds, self._look, identifier, pid, since, waited)
+    def _stop(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
-    def _look(self, identifier: int, pid: int, since: float, waited: float) -> None:
+    def _later(self, seconds: float, function: Callable[..., None], *arguments: object) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, function, *arguments)
+
+    def _once_more(self, pid: int) -> None:
+        if self._cancelled:
+            self.ask(pid)
+
+    def _look(self, pid: int, seconds: float, since: float, waited: float) -> None:
         passed = time.monotonic() - since
-        left = min(CANCEL_SECONDS - (passed - (_waited(pid) - waited)), CANCEL_PATIENCE - passed)
+        left = min(seconds - (passed - (_waited(pid) - waited)), CANCEL_PATIENCE - passed)
         if left > 0:
-            self._wait(identifier, pid, since, waited, max(left, LAST_SECONDS))
+            self._later(max(left, LAST_SECONDS), self._look, pid, seconds, since, waited)
         else:
-            later = asyncio.get_running_loop().call_later
-            self._timers[identifier] = later(LAST_SECONDS, self._over, identifier)
-
-    def _over(self, identifier: int) -> None:
-        self._timers.pop(identifier, None)
-        self._replace()
+            self._later(LAST_SECONDS, self._replace)
 
 
 def _waited(pid: int) -> float:

@@ -11,8 +11,9 @@
     query     SQL with its overlays and encoding          rows | batch, then end | error
     credit    bytes of a result have been taken
     cancel    a query
+    hear      a question, with its number: whether frames are read                    alive    {id}
 
-Threads: the main thread reads frames. `cancel` and `credit` act at once; everything else goes, in order, to the
+Threads: the main thread reads frames. `cancel`, `credit` and `hear` act at once; everything else goes, in order, to the
 applier thread, which alone writes to DuckDB. When a query's turn comes, the applier opens a cursor and pins it to
 DuckDB's state of that moment, that is after every delta sent before the query and before every one sent after it;
 then a thread runs the query while the applier goes on. So a query sees exactly what the engine sent before it.

@@ -1,8 +1,9 @@
 """Which calls of Python functions are under way in the worker, of which queries, and how they are ended.
 
-DuckDB asks for nothing while a function runs, and calls one for 2,048 rows at once. So a query that is stopped while
-its functions are called is ended here: its call is left by an exception between two of its steps
-(PyThreadState_SetAsyncExc), as often as it takes. A single step of C, one search by a regular expression above all,
+DuckDB asks for nothing while a function runs, and calls one for 2,048 rows at once; while it plans a query it goes on
+where a call has failed. So a query that is stopped while its functions are called is ended here: its call is left by an
+exception between two of its steps (PyThreadState_SetAsyncExc), as often as it takes, and no other one begins. A single
+step of C, one search by a regular expression above all,
 keeps the interpreter and cannot be left: then the worker does not hear that it is to cancel something, and the engine
 puts another one in its place (engine/columnar/client.py).
 
@@ -30,7 +31,7 @@ PATIENCE = 0.3  # seconds for which a call that may be another query's is left a
 LOST = "57P02"  # of a query whose call was ended with another query
 
 Result = TypeVar("Result")
-_running: dict[int, int] = {}  # queries, and the bytes that values of each may take
+_running: dict[int, _Query] = {}
 _threads: dict[int, int] = {}  # threads that run queries
 _under_way: dict[int, _Call] = {}  # by thread
 _left: dict[int, _Call] = {}  # by thread: the call that it is to leave, or has left, last
@@ -44,6 +45,12 @@ class Interrupted(BaseException):
     """A call is left."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Query:
+    memory: int  # bytes that values of it may take
+    stopped: Callable[[], bool]
+
+
 @dataclass(slots=True)
 class _Call:
     number: int
@@ -53,10 +60,10 @@ class _Call:
 
 
 @contextmanager
-def of_query(identifier: int, memory: int) -> Iterator[None]:
+def of_query(identifier: int, memory: int, stopped: Callable[[], bool]) -> Iterator[None]:
     """The calling thread runs a query, values of which may take so many bytes."""
     thread = get_ident()
-    _running[identifier], _threads[thread] = memory, identifier
+    _running[identifier], _threads[thread] = _Query(memory, stopped), identifier
     try:
         yield
     finally:
@@ -65,12 +72,14 @@ def of_query(identifier: int, memory: int) -> Iterator[None]:
 
 
 def call(function: Callable[[], Result]) -> Result:
-    """Its result. It has a meter of memory, and may be left: then this raises SqlError."""
+    """Its result. It has a meter of memory, and may be left, or not begin: then this raises SqlError."""
     thread = get_ident()
     own = _threads.get(thread)
-    queries = frozenset(_running) if own is None else frozenset((own,))
-    limit = max([_running.get(query, UNLIMITED) for query in queries], default=UNLIMITED)
-    this = _Call(next(_numbers), queries, monotonic(), own is None and loading)
+    known = _running.copy() if own is None else {own: _running[own]}
+    this = _Call(next(_numbers), frozenset(known), monotonic(), own is None and loading)
+    if known and not this.loads and all(query.stopped() for query in known.values()):
+        raise SqlError("57014", "canceling statement due to user request")
+    limit = max([query.memory for query in known.values()], default=UNLIMITED)
     while True:
         try:
             _under_way[thread] = this

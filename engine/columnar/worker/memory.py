@@ -78,6 +78,7 @@ class Watch:
         self._begun = begun
         self._end_one = end_one
         self._leave = leave
+        self.also: Callable[[], None] | None = None  # another one who looks
         self._ended_at = 0.0
         self._settled = 0  # how much had begun when allocators gave back what they could, with nothing under way
 
@@ -88,6 +89,8 @@ class Watch:
         while True:
             time.sleep(LOOK_IDLE_SECONDS if self._begun() == self._settled else LOOK_SECONDS)
             self.look()
+            if self.also is not None:
+                self.also()
 
     def look(self) -> None:
         """Does what the module's text says."""

@@ -174,7 +174,9 @@ class Interrupter:
     def __init__(self) -> None:
         self._queries: set[Query] = set()
         self._changed = threading.Condition()
-        threading.Thread(target=self._run, name="interrupter", daemon=True).start()
+        thread = threading.Thread(target=self._run, name="interrupter", daemon=True)
+        thread.start()
+        self.thread = thread.native_id or 0
 
     def cancel(self, query: Query) -> None:
         query.stop()
@@ -236,7 +238,7 @@ class Query:
         fatal = False
         try:
             self._slots.wait_for(self, 0)
-            with calls.of_query(self.identifier, self.memory):
+            with calls.of_query(self.identifier, self.memory, lambda: self.stopped):
                 count = self._stream()
             last: Header = {"op": "end", "id": self.identifier, "rows": count}
         except BaseException as error:

@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.database import open_database, pinned_cursor
 from engine.columnar.worker.query import Interrupter, Query, Slots, as_sql_error, cancelled, close_cursor, error_header
+from engine.columnar.worker.stillness import Stillness
 from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4
@@ -35,7 +37,10 @@ class Server:
         self._socket = connection
         self._send_lock = threading.Lock()
         self._memory_limit = memory_limit
+        self._interrupter = Interrupter()
         self._watch = memory.Watch(memory_limit, self._is_busy, lambda: self._taken, self._end_newest, self._leave)
+        stillness = Stillness(self._is_at_work, partial(self._leave, "still"), {self._interrupter.thread})
+        self._watch.also = stillness.look
         self._applying = False
         self._taken = 0  # frames, as which work comes
         self._database = open_database(memory_limit, threads, spill_directory)
@@ -43,7 +48,6 @@ class Server:
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._slots = Slots(RUNNING_QUERIES)
-        self._interrupter = Interrupter()
         self._queries: dict[int, Query] = {}
         self._cancelled: set[int] = set()  # queries cancelled before their turn came
         self._newest = 0  # the last query whose turn has come
@@ -95,6 +99,9 @@ class Server:
 
     def _dispatch(self, header: Header, buffers: list[memoryview]) -> None:
         operation = header["op"]
+        if operation == "hear":
+            self._send({"op": "alive", "id": header["id"]}, ())
+            return
         self._taken += 1
         if operation == "cancel":
             self._cancel(header["id"])
@@ -107,7 +114,6 @@ class Server:
             self._work.put((header, buffers))
 
     def _cancel(self, identifier: int) -> None:
-        self._send({"op": "alive", "id": identifier}, ())
         with self._queries_lock:
             query = self._queries.get(identifier)
             if query is None and identifier > self._newest:
@@ -131,10 +137,16 @@ class Server:
             sys.stderr.flush()
             os._exit(1)
 
-    # ---- memory (memory.py) --------------------------------------------------------------------------------------
+    # ---- memory (memory.py), and stillness (stillness.py) --------------------------------------------------------
 
     def _is_busy(self) -> bool:
         return self._applying or bool(self._queries) or not self._work.empty()
+
+    def _is_at_work(self) -> bool:
+        """Whether something is to be done that waits for nobody else."""
+        return not self._send_lock.locked() and (
+            self._applying or any(query.has_slot or query.stopped for query in list(self._queries.values()))
+        )
 
     def _end_newest(self) -> bool:
         """Ends the newest query that is not ended yet with 53200. False if there is none."""

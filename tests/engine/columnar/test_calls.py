@@ -24,6 +24,11 @@ from tests.engine.columnar.conftest import Database, query
 TEXT, BOOL = TypeRef(oids.TEXT), TypeRef(oids.BOOL)
 
 
+def going_on() -> bool:
+    """Nobody has stopped the query."""
+    return False
+
+
 class InThread:
     """Runs in a thread, of a query or of none."""
 
@@ -35,7 +40,7 @@ class InThread:
         self._thread.start()
 
     def _run(self) -> None:
-        of = contextlib.nullcontext() if self._query is None else calls.of_query(self._query, UNLIMITED)
+        of = contextlib.nullcontext() if self._query is None else calls.of_query(self._query, UNLIMITED, going_on)
         with of:
             try:
                 self.result = calls.call(self._function)
@@ -85,7 +90,7 @@ def test_a_call_on_the_thread_of_its_query_is_left(over: threading.Event) -> Non
 
 
 def test_a_call_that_may_be_of_several_queries_is_left_late(over: threading.Event) -> None:
-    with calls.of_query(21, UNLIMITED), calls.of_query(22, UNLIMITED):
+    with calls.of_query(21, UNLIMITED, going_on), calls.of_query(22, UNLIMITED, going_on):
         thread = InThread(endless(over))
         thread.begins()
     calls.leave(23, 0.0)
@@ -97,7 +102,7 @@ def test_a_call_that_may_be_of_several_queries_is_left_late(over: threading.Even
 
 
 def test_a_call_for_a_table_is_not_left(over: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    with calls.of_query(21, UNLIMITED):
+    with calls.of_query(21, UNLIMITED, going_on):
         monkeypatch.setattr(calls, "loading", True)
         thread = InThread(endless(over))
         thread.begins()
@@ -131,7 +136,7 @@ def test_interrupts_at_any_moment_reach_nothing_but_calls() -> None:
     found: list[object] = []
 
     def work() -> None:
-        with calls.of_query(7, UNLIMITED):
+        with calls.of_query(7, UNLIMITED, going_on):
             while not over.is_set():
                 try:
                     found.append(calls.call(lambda: len("abc")))
@@ -150,10 +155,27 @@ def test_interrupts_at_any_moment_reach_nothing_but_calls() -> None:
     assert threading.get_ident() not in calls._under_way
 
 
+def test_no_call_begins_of_a_query_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = threading.Event()
+    begun: list[int] = []
+    with calls.of_query(1, UNLIMITED, stopped.is_set):
+        calls.call(lambda: begun.append(1))
+        stopped.set()
+        with pytest.raises(SqlError) as caught:
+            calls.call(lambda: begun.append(2))
+        assert caught.value.sqlstate == "57014"
+        assert InThread(lambda: begun.append(3)).ends() == "57014"  # a thread of DuckDB's
+        with calls.of_query(2, UNLIMITED, going_on):
+            assert InThread(lambda: begun.append(4)).ends() == "done"  # which may work for the other one
+        monkeypatch.setattr(calls, "loading", True)
+        assert InThread(lambda: begun.append(5)).ends() == "done"
+    assert begun == [1, 4, 5]
+
+
 def test_a_call_has_the_limit_of_its_query() -> None:
-    with calls.of_query(1, 1000):
+    with calls.of_query(1, 1000, going_on):
         assert calls.call(lambda: meter().limit) == 1000
-    with calls.of_query(1, 1000), calls.of_query(2, 3000):
+    with calls.of_query(1, 1000, going_on), calls.of_query(2, 3000, going_on):
         assert InThread(lambda: meter().limit).ends() == "done"
         thread = InThread(lambda: meter().limit)
         assert (thread.ends(), thread.result) == ("done", 3000)

@@ -153,7 +153,7 @@ def test_what_rows_make_together_has_the_limit_of_the_query(
     """A limit that the values of one row would keep to."""
     udf.register(connection, signature(kind, source, [(INT8, "BIGINT")], (TEXT, form)))
     sql = f"SELECT count(f(CAST({argument} AS BIGINT) + x - x)) FROM range(20) AS t (x)"
-    with calls.of_query(1, limit):
+    with calls.of_query(1, limit, lambda: False):
         if limit == 1_000_000 or argument == "x":
             assert connection.sql(sql).fetchall() == [(20,)]
             return
