@@ -413,10 +413,12 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     if not array.form.endswith("[]"):
         not_supported("this array on this query")
     element = types.element_of(node.right.type.oid)
-    name, whole = scope.generation.alias(), left.sql
+    name, whole, listed = scope.generation.alias(), left.sql, array.sql
     if not isinstance(node.left, tree.Var | tree.Const | tree.Param):
-        # It is computed, and may raise, also where the array is empty.
-        left = left._replace(sql=scope.generation.alias())
+        # It is computed, and may raise, also where the array is empty. Both are made outside of the lambda that binds
+        # them: it may hold no sub-query.
+        both = scope.generation.alias()
+        left, listed = left._replace(sql=f"{both}['l']"), f"{both}['a']"
     pieces = [left, Piece(name, array.form[:-2])]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
     # DuckDB makes a sub-query of = ANY, which may not stand in the lambda of a volatile operand.
@@ -428,7 +430,7 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
             return Piece(sql, "BOOLEAN")
         return Piece(f"({whole} = ANY({array.sql}))", "BOOLEAN")
     # Every element's answer as a list: TRUE (for ANY) or FALSE (for ALL) anywhere decides, then NULL, then the other.
-    answers = f"list_transform({array.sql}, lambda {name}: {test.sql})"
+    answers = f"list_transform({listed}, lambda {name}: {test.sql})"
     deciding = "TRUE" if node.use_or else "FALSE"
     other = "FALSE" if node.use_or else "TRUE"
     sql = (
@@ -437,7 +439,7 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
         f"WHEN len(list_filter({name}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
     )
     if left.sql != whole:
-        sql = f"list_transform([{whole}], lambda {left.sql}: {sql})[1]"
+        sql = f"list_transform([{{'l': {whole}, 'a': {array.sql}}}], lambda {both}: {sql})[1]"
     return Piece(sql, "BOOLEAN")
 
 

@@ -21,7 +21,8 @@ A scenario ends, and what follows is not compared, where
                                    one of two changes of an object on top of the earlier one (docs/sql.md)
 
 Rows are read, and so locked, in the order in which PostgreSQL has them: no statement moves one behind another that a
-later statement writes too, where order decides who waits (docs/sql.md: order without ORDER BY).
+later statement writes too, where order decides who waits (docs/sql.md: order without ORDER BY), or the theme is read
+`by_key`, and its statements have conditions that let PostgreSQL do that.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from tests.torture.isolation.themes import THEMES, Theme
 PATIENCE = 30.0
 LOOKED = 0.015  # seconds after which who waits has looked for a deadlock
 MOST = 5  # differences after which one looks no further
+BY_KEY = "SET enable_seqscan = {0}; SET enable_bitmapscan = {0}"
 WEIGHTS = {"READ COMMITTED": 6, "REPEATABLE READ": 3, "SERIALIZABLE": 1, "SERIALIZABLE READ ONLY DEFERRABLE": 1}
 DEPENDENCIES, MOVED, OUTSIDE = "40001 of dependencies", "40001 of a move", "23514 of a partition"
 CATALOG, PLANNED = "23505 of the catalog", "other partitions"
@@ -151,6 +153,7 @@ class Place:
         waits = "pg_blocking_pids({0}) || pg_safe_snapshot_blocking_pids({0})"
         self._look = f"SELECT {', '.join(waits.format(session.pid) for session in self.sessions)}"
         self._made: set[str] = set()
+        self._by_key = False
         self._watcher.run("DROP SCHEMA IF EXISTS meeting CASCADE")
         self._watcher.run("CREATE SCHEMA meeting")
 
@@ -187,6 +190,10 @@ class Place:
         return lines
 
     def _prepare(self, theme: Theme) -> None:
+        if theme.by_key != self._by_key:
+            self._by_key = theme.by_key
+            for session in self.sessions:
+                session.run(BY_KEY.format("off" if theme.by_key else "on"))
         if theme.name in self._made and theme.rows_alone:
             self._watcher.run(theme.rows)
             return

@@ -17,7 +17,8 @@ class Theme:
     """`schema` makes the tables, whether or not they are there; `rows` fills them anew. `rows_alone`: the statements
     leave the tables' definitions as they are. `levels`: a statement that waits for a table takes its snapshot
     afterwards. `crowd`: more sessions and longer scripts; and since PostgreSQL looks for a deadlock when somebody has
-    waited for `deadlock_timeout`, nobody begins to wait before all who wait have looked."""
+    waited for `deadlock_timeout`, nobody begins to wait before all who wait have looked. `by_key`: PostgreSQL has to read
+    rows by its indexes, so that it locks them in the order of their keys, not with those last that were changed."""
 
     name: str
     tables: tuple[str, ...]
@@ -27,6 +28,7 @@ class Theme:
     rows_alone: bool = True
     levels: tuple[str, ...] = LEVELS
     crowd: bool = False
+    by_key: bool = False
 
 
 ROWS = Theme(
@@ -39,12 +41,12 @@ ROWS = Theme(
         "SELECT * FROM t WHERE u = 2",
         "SELECT count(*), sum(v) FROM t",
         *(f"SELECT * FROM t WHERE id = 1 FOR {strength}" for strength in STRENGTHS),
-        *(f"SELECT * FROM t WHERE v >= 20 ORDER BY id FOR {strength}" for strength in STRENGTHS),
+        *(f"SELECT * FROM t WHERE id > 0 AND v >= 20 ORDER BY id FOR {strength}" for strength in STRENGTHS),
         *(f"SELECT * FROM t ORDER BY id FOR {strength} SKIP LOCKED" for strength in STRENGTHS[1:]),
         *(f"SELECT * FROM t WHERE id < 3 FOR {strength} NOWAIT" for strength in STRENGTHS),
         "UPDATE t SET v = v + 1 WHERE id = 1 RETURNING *",
-        "UPDATE t SET v = v + 10",
-        "UPDATE t SET v = v - 10 WHERE v = 20 RETURNING *",
+        "UPDATE t SET v = v + 10 WHERE id > 0",
+        "UPDATE t SET v = v - 10 WHERE id > 0 AND v = 20 RETURNING *",
         "UPDATE t SET v = 20 WHERE id = 1",
         "UPDATE t SET u = u + 3 WHERE id <= 2 RETURNING *",
         "UPDATE t SET u = 4 WHERE id = 3",
@@ -52,12 +54,13 @@ ROWS = Theme(
         "UPDATE t SET id = 1 WHERE id = 4",
         "UPDATE t SET v = s.v FROM (SELECT sum(v) AS v FROM t) s WHERE id = 2 RETURNING *",
         "DELETE FROM t WHERE id = 1 RETURNING *",
-        "DELETE FROM t WHERE v >= 20 RETURNING *",
+        "DELETE FROM t WHERE id > 0 AND v >= 20 RETURNING *",
         "INSERT INTO t VALUES (1, 1, 11)",
         "INSERT INTO t VALUES (4, 4, 40)",
         "INSERT INTO t VALUES (5, 4, 50)",
         "INSERT INTO t SELECT max(id) + 1, max(u) + 1, 0 FROM t RETURNING *",
     ),
+    by_key=True,
 )
 
 CONFLICTS = Theme(
@@ -169,7 +172,7 @@ DEFERRED = Theme(
         "INSERT INTO d VALUES (3, 3, 30)",
         "INSERT INTO d VALUES (3, 1, 30)",
         "INSERT INTO d VALUES (3, 4, 30) ON CONFLICT DO NOTHING",
-        "UPDATE d SET u = 3 - u",
+        "UPDATE d SET u = 3 - u WHERE id > 0",
         "UPDATE d SET id = 2 WHERE id = 1",
         "UPDATE d SET u = 3 WHERE id = 1",
         "UPDATE d SET v = v + 1 WHERE id = 1",
@@ -194,7 +197,7 @@ PARTITIONS = Theme(
         "SELECT * FROM pt WHERE id = 1 FOR UPDATE",
         "SELECT * FROM pt WHERE id = 1 FOR KEY SHARE",
         "UPDATE pt SET v = v + 1 WHERE id = 1 RETURNING *",
-        "UPDATE pt SET v = v + 1 WHERE v >= 20",
+        "UPDATE pt SET v = v + 1 WHERE id > 0 AND v >= 20",
         "UPDATE pt SET id = id + 11 WHERE id = 1",
         "UPDATE pt SET id = 3 WHERE id = 1",
         "UPDATE pt SET id = 1 WHERE id = 11",
@@ -230,7 +233,7 @@ DEFINITIONS = Theme(
         "INSERT INTO a VALUES (3, 30)",
         "INSERT INTO b VALUES (2, 2)",
         "INSERT INTO b VALUES (3, 4)",
-        "UPDATE a SET v = v + 1",
+        "UPDATE a SET v = v + 1 WHERE id > 0",
         "UPDATE va SET v = v + 1 WHERE id = 1",
         "DELETE FROM a WHERE id = 1",
         "TRUNCATE a",
