@@ -17,8 +17,8 @@ class Theme:
     """`schema` makes the tables, whether or not they are there; `rows` fills them anew. `rows_alone`: the statements
     leave the tables' definitions as they are. `levels`: a statement that waits for a table takes its snapshot
     afterwards. `crowd`: more sessions and longer scripts; and since PostgreSQL looks for a deadlock when somebody has
-    waited for `deadlock_timeout`, nobody begins to wait before all who wait have looked. `by_key`: PostgreSQL has to read
-    rows by its indexes, so that it locks them in the order of their keys, not with those last that were changed."""
+    waited for `deadlock_timeout`, nobody begins to wait before all who wait have looked. `by_key`: PostgreSQL reads by
+    its indexes, so that it locks rows in the order of their keys, not with those last that were changed."""
 
     name: str
     tables: tuple[str, ...]
