@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import gc
 import os
 import threading
 import time
@@ -42,6 +43,7 @@ PRESUMED_SECONDS = 0.1  # for so long many short statements are enough, where no
 PRESSED_SECONDS = 5.0  # for so long work gives way once that was so: while it does, the waits are short
 PRESSED_AGAIN = 1.0  # seconds from its end, within which it counts as the same press: it lasts twice as long
 LONGEST_PRESSED = 60.0
+COLLECT_SECONDS = 60.0  # between two runs of the cyclic collector by `collect`
 
 
 class Foreground:
@@ -66,6 +68,8 @@ class Foreground:
         self._lasts = PRESSED_SECONDS
         self._presumed = clock()  # until when many short statements are enough: nothing is known of their waits
         self._turn = asyncio.Lock()
+        self._answered_then = 0
+        self._collected = clock() - COLLECT_SECONDS
 
     @property
     def pressed(self) -> bool:
@@ -86,6 +90,15 @@ class Foreground:
                 if self.place is not None:
                     self.place.gather(self._lasts)
         return now < self._until or now < self._presumed
+
+    def collect(self) -> None:
+        """Runs Python's cyclic collector where no short statement was answered since the last call, some seconds ago:
+        it holds the thread for as long as a look at all objects takes. Now and then at most."""
+        answered, self._answered_then = self._answered_then, self.answered
+        now = self._clock()
+        if answered == self.answered and now - self._collected >= COLLECT_SECONDS:
+            self._collected = now
+            gc.collect()
 
     async def aside(self, work: Callable[[], Awaitable[tuple[T, float]]]) -> T:
         """Awaits work in a thread, which gives its result and the seconds of processor that it took. While `pressed`

@@ -61,9 +61,9 @@ from engine.space_requests import SpaceRequests
 from engine.statistics.activity import Activity
 from engine.statistics.statements import StatementStatistics
 from engine.storage.edits import Edits
-from engine.storage.flush import Packed
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaning import leaning_id, tells_bases
+from engine.storage.space import Packed
 from engine.storage.stores import AnyStore, Stores
 from engine.storage.tablespace import Tablespace as Store
 from engine.tablespaces import NodeTablespaces, TablespaceStorage
@@ -561,22 +561,22 @@ class Node:
         self.store.flush(partial(resolve, done), partial(_conclude, done))
         await done
 
-    async def pack(self, storage_ids: Iterable[int]) -> None:
+    async def pack(self, storage_ids: Iterable[int], everywhere: bool = False) -> None:
         """VACUUM FULL: waits until the storage ids take as little space as they can, and their tablespaces' files give
-        back what is free. Raises 53100."""
-        for space, held in by_space(self, storage_ids).items():
+        back what is free; `everywhere`: those of all tablespaces. Raises 53100."""
+        for space, held in by_space(self, storage_ids, everywhere).items():
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             space.pack(held, partial(_conclude, done))
             await done
 
-    def pack_later(self, storage_ids: Iterable[int], done: Packed) -> None:
+    def pack_later(self, storage_ids: Iterable[int], done: Packed, everywhere: bool = False) -> None:
         """The same, and nobody waits for it."""
-        for space, held in by_space(self, storage_ids).items():
+        for space, held in by_space(self, storage_ids, everywhere).items():
             space.pack(held, done)
 
-    def give_back(self, storage_ids: Iterable[int]) -> None:
-        """VACUUM: the tablespaces of these storage ids give back what is free, later."""
-        for space in by_space(self, storage_ids):
+    def give_back(self, storage_ids: Iterable[int], everywhere: bool = False) -> None:
+        """VACUUM: the tablespaces of these storage ids, or all of them, give back what is free, later."""
+        for space in by_space(self, storage_ids, everywhere):
             space.give_back()
 
     def settle(self) -> None:

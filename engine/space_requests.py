@@ -36,12 +36,13 @@ class SpaceRequests:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def tell(self, storage_ids: Sequence[int], full: bool) -> None:
-        """Followers are to give back what these storage ids have left, if this node leads any."""
+    def tell(self, storage_ids: Sequence[int], full: bool, everywhere: bool) -> None:
+        """Followers are to give back what these storage ids have left, if this node leads any; `everywhere`: in all
+        tablespaces."""
         node = self._node
         if node.replica is None or not node.replica.leads_in((HOME,)):
             return
-        asked = {"time": node.clock(), "full": full, "storage_ids": storage_ids}
+        asked = {"time": node.clock(), "full": full, "storage_ids": storage_ids, "everywhere": everywhere}
         node.commits.sequence({KEY: orjson.dumps(asked)})
 
     def applied(self, edits: Edits) -> None:
@@ -52,10 +53,11 @@ class SpaceRequests:
         asked = orjson.loads(value)
         if self._node.clock() - int(asked["time"]) >= FRESH:
             return
+        everywhere = bool(asked.get("everywhere"))  # a leader of an older release does not say
         if asked["full"]:
-            self._node.pack_later(asked["storage_ids"], _told)
+            self._node.pack_later(asked["storage_ids"], _told, everywhere)
         else:
-            self._node.give_back(asked["storage_ids"])
+            self._node.give_back(asked["storage_ids"], everywhere)
 
 
 def _told(error: SqlError | None) -> None:

@@ -137,10 +137,10 @@ class _Rewrite:
     async def run(self) -> None:
         session, new = self.session, self.new
         newest = await NewestRows.of(self.transaction, self.old.storage_id)
+        self.thread.at_end(newest.end)
         error = _not_unique(self.encoder.writer)
         bulk = await BulkInsert.open(self.transaction, self.encoder, error, alone=True)
         self.thread.at_end(bulk.discard)
-        self.thread.at_end(newest.close)
         batches = newest.batches()
         while (read := await self.thread.run(self._read, batches)) is not None:
             rows, stored = read
@@ -202,7 +202,7 @@ class _Build:
         newest = await NewestRows.of(self.transaction, self.encoder.table.storage_id)
         target = Target(self.transaction.tablespace(self.index.index.storage_id), None, None)
         self.thread.at_end(lambda: None if self._done else target.discard())
-        self.thread.at_end(newest.close)
+        self.thread.at_end(newest.end)
         batches = newest.batches()
         try:
             while await self.thread.run(self._add, target, batches):
@@ -262,7 +262,7 @@ async def _validate(session: Session, job: ValidateConstraint, thread: BulkThrea
     writer = TableWriter(session.catalog, table, session.key.format)
     codec = RowCodec(table)
     newest = await NewestRows.of(transaction, table.storage_id)
-    thread.at_end(newest.close)
+    thread.at_end(newest.end)
     batches = newest.batches()
     if constraint.kind == "f":
         foreign = next(item for item in writer.outgoing if item.constraint.oid == constraint.oid)

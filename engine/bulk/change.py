@@ -176,6 +176,11 @@ class KeySpace:
             if writer is not None:
                 writer.discard()
 
+    def close(self) -> None:
+        """Lets go of what it has read."""
+        if self._newest is not None:
+            self._newest.end()
+
 
 def _value_of(keys: Column, values: Column, key: bytes) -> bytes:
     place = pc.index(keys, pa.scalar(key, pa.binary())).as_py()
@@ -210,11 +215,16 @@ class BulkChange:
             newest = await NewestRows.of(transaction, storage_id) if unique else None
             return KeySpace(transaction.tablespace(storage_id), own_keys(transaction, storage_id), newest)
 
-        indexes = {
-            index.index.storage_id: await space(index.index.storage_id, index.unique and changed is not None)
-            for index in encoder.indexes
-        }
-        return cls(encoder, changed, await space(table.storage_id, moves), indexes)
+        indexes: dict[int, KeySpace] = {}
+        try:
+            for index in encoder.indexes:
+                storage_id = index.index.storage_id
+                indexes[storage_id] = await space(storage_id, index.unique and changed is not None)
+            return cls(encoder, changed, await space(table.storage_id, moves), indexes)
+        except BaseException:
+            for found in indexes.values():
+                found.close()
+            raise
 
     def delete(self, keys: Column, old: RowSet) -> None:
         """Deletes rows."""
@@ -309,9 +319,11 @@ class BulkChange:
             space.merge_into(transaction)
 
     def discard(self) -> None:
-        """Removes what was written, unless it is the transaction's by now."""
-        if not self._closed:
-            for space in (self._table, *self._indexes.values()):
+        """The end, whatever it is: removes what was written, unless it is the transaction's by now. An error may keep
+        all of this for a while, but not the pages that it has read."""
+        for space in (self._table, *self._indexes.values()):
+            space.close()
+            if not self._closed:
                 space.discard()
 
 

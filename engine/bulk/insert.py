@@ -127,6 +127,11 @@ class Target:
         if self.writer is not None:
             self.writer.discard()
 
+    def close(self) -> None:
+        """Lets go of what it has read."""
+        if self._newest is not None:
+            self._newest.end()
+
 
 class BulkInsert:
     """See the module's text. `open` on the engine's thread, under the locks that the package's text names."""
@@ -164,6 +169,7 @@ class BulkInsert:
                     target._newest = await NewestRows.of(transaction, storage_id)
         except BaseException:
             bulk.unwatch()
+            bulk.discard()
             raise
         return bulk
 
@@ -206,10 +212,9 @@ class BulkInsert:
         if taken:
             row, order, place = min(taken)
             guard, target, found = parts[order][:3]
-            conflict = self._conflict(rows, row, guard)
-            if target.watch is not None:
-                conflict.key, conflict.target = found[place].as_py(), target
-            raise conflict
+            if target.watch is None:
+                raise self._conflict(rows, row, guard)
+            raise self._conflict(rows, row, guard, found[place].as_py(), target)
         for part in parts:
             try:
                 part[1].add(part[2], encoder.rows(rows) if part[3] is None else part[3])
@@ -218,8 +223,10 @@ class BulkInsert:
                 raise self._conflict(rows, _in_rows(second, part[4]), part[0]) from None
         self.rows += rows.count
 
-    def _conflict(self, rows: RowSet, place: int, index: IndexWriter | None) -> Conflict:
-        return Conflict(place, self._duplicate(index, rows.row(place)))
+    def _conflict(
+        self, rows: RowSet, place: int, index: IndexWriter | None, key: bytes | None = None, at: Target | None = None
+    ) -> Conflict:
+        return Conflict(place, self._duplicate(index, rows.row(place)), key, at)
 
     def finish(self) -> None:
         """Sorts and syncs the runs. Raises 23505 for two rows of different batches."""
@@ -284,9 +291,11 @@ class BulkInsert:
                     transaction.put(key, value)
 
     def discard(self) -> None:
-        """Removes what was written, unless it is the transaction's by now."""
-        if not self._closed:
-            for target in self._targets.values():
+        """The end, whatever it is: removes what was written, unless it is the transaction's by now. An error may keep
+        all of this for a while, but not the pages that it has read."""
+        for target in self._targets.values():
+            target.close()
+            if not self._closed:
                 target.discard()
 
 

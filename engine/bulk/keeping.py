@@ -37,16 +37,15 @@ async def keep_for_branches(transaction: Transaction, thread: BulkThread, runs: 
         space = transaction.tablespace(storage_id)
         for kept in space.leaning.heirs.get(prefix, ()):
             newest = await NewestRows.open(space, storage_id)
+            thread.at_end(newest.end)
             own = await NewestRows.open(space, int.from_bytes(kept, "big"), alone=True)
+            thread.at_end(own.end)
             writer = space.new_run()
             try:
                 made = await thread.run(_kept_run, written, prefix, kept, newest, own, writer)
             except BaseException:
                 thread.at_end(writer.discard)
                 raise
-            finally:
-                newest.close()
-                own.close()
             if made is not None:
                 transaction.runs.append(made)
 

@@ -120,4 +120,4 @@ class ParentKeys:
         return [keys[place] for place in missing.tolist()]
 
     def close(self) -> None:
-        self._newest.close()
+        self._newest.end()

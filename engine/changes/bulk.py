@@ -76,10 +76,8 @@ async def finish_recorded(session: Session, transaction: Transaction, thread: Bu
         item = captured.get(storage_prefix(table.storage_id))
         if item is not None and runs:
             newest = await NewestRows.of(transaction, table.storage_id)
-            try:
-                run = await thread.run(_record, item, runs, newest)
-            finally:
-                newest.close()
+            thread.at_end(newest.end)
+            run = await thread.run(_record, item, runs, newest)
             if run is not None:
                 made.append(run)
     await bulk.claim(session, transaction, thread)

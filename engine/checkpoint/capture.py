@@ -174,7 +174,9 @@ class Capture:
         leaves, self._leaves = self._leaves, None
         if leaves is not None:
             leaves.close()
-        self._generation = None
+        generation, self._generation = self._generation, None
+        if generation is not None:
+            generation.end()
         self._levels = {}
         self._layers = ()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from catalog.errors import SqlError
 from catalog.types import lookup, oids
+from engine.foreground import foreground
 from engine.past.nodes import PastNode, PastStore, PastStores, recent, store_at
 from engine.session.old_snapshots import bound
 from engine.storage.moments import LSN_MASK, Lsn, Moment, lsn_in
@@ -101,6 +102,9 @@ class Past:
         now, notes, store = loop.time(), self._notes, self._node.store
         for space in self._spaces():
             bound(self._node, space)
+            if space.held:
+                space.held = False
+                foreground().collect()
         if not self._window:
             return
         self.look_at_spaces()

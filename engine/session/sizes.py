@@ -20,6 +20,7 @@ from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Index, Sequence, Tab
 from catalog.schema import View as ViewObject
 from catalog.system.relations import system_relations
 from engine.storage.leaning import kept_id, leans
+from engine.storage.stores import Stores
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
@@ -30,9 +31,13 @@ BLOCK = 8192
 Stored = Table | Index | Sequence
 
 
-def by_space(node: Node, storage_ids: Iterable[int]) -> dict[Tablespace, list[int]]:
-    """Storage ids by their tablespace, without those that this node does not have."""
+def by_space(node: Node, storage_ids: Iterable[int], everywhere: bool = False) -> dict[Tablespace, list[int]]:
+    """Storage ids by their tablespace, without those that this node does not have. `everywhere`: with the tablespaces
+    that have none of them."""
     spaces: dict[Tablespace, list[int]] = {}
+    if everywhere:
+        store = node.store
+        spaces = {space: [] for space in (store.open_spaces() if isinstance(store, Stores) else [store])}
     for storage_id in storage_ids:
         with suppress(SqlError):  # 57P03
             spaces.setdefault(node.store.of(storage_id), []).append(storage_id)

@@ -11,7 +11,7 @@ followers do as well (engine/space_requests.py), and nobody waits for them; what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
@@ -49,12 +49,14 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
         tables = list(session.catalog.tables())
     if tree.is_vacuum:
         held = storage_ids(session.catalog, [table for table in tables if _may(session, table)])
+        # Tables that were dropped leave space too, and may have been the last ones.
+        everywhere = not tree.relations and _acts_as_one_of(session, _owners(session))
         if full:
-            session.node.space_requests.tell(held, full)
-            await session.node.pack(held)
+            session.node.space_requests.tell(held, full, everywhere)
+            await session.node.pack(held, everywhere)
         elif options.get("truncate", "on") not in _SWITCHED_OFF:
-            session.node.space_requests.tell(held, full)
-            session.node.give_back(held)
+            session.node.space_requests.tell(held, full, everywhere)
+            session.node.give_back(held, everywhere)
     sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
 
 
@@ -85,8 +87,16 @@ def _check_options(is_vacuum: bool, options: Mapping[str, str], full: bool) -> N
 
 
 def _may(session: Session, table: Table) -> bool:
+    return _acts_as_one_of(session, [table.owner, *_owners(session)])
+
+
+def _owners(session: Session) -> list[int]:
+    """Whoever may vacuum all of the database."""
     database = session.catalog.get(session.database_oid)
-    owners = [table.owner, *([database.owner] if isinstance(database, Database) else [])]
+    return [database.owner] if isinstance(database, Database) else []
+
+
+def _acts_as_one_of(session: Session, owners: Sequence[int]) -> bool:
     return any(acts_as(session.catalog, session.user, owner) for owner in owners)
 
 

@@ -12,7 +12,7 @@
     runs.py, newest.py    bulk runs; a whole table as it stands now
     readonly.py, leaves.py    reading LMDB in another process; leaf pages as columns
     leaning.py        branches: how storage ids share what a parent has stored
-    pages.py, holes.py    how large ranges are; space that goes back to the file system
+    pages.py    how large ranges are;  space.py, holes.py    space that goes back to the file system
     examination.py    looks at a stopped server's directory
 
 **Keys**: the storage id (4 bytes, big-endian), then the key columns in bytes that keep their order

@@ -37,7 +37,7 @@ import pyarrow as pa
 from catalog.errors import DISK_FULL, SqlError
 from engine.priority import beside
 from engine.storage.columns import Column, Numbers
-from engine.storage.holes import Given, allocated, give_back, impossible, oldest_reader
+from engine.storage.holes import Given, allocated, give_back, oldest_reader, readers
 from engine.storage.keys import storage_prefix
 from engine.storage.leaning import BASE_RANGE
 from engine.storage.pages import PageCounter
@@ -86,6 +86,10 @@ class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
         super().__init__("XX001", f'directory "{path}" has format {found}, this release reads up to {FORMAT}')
 
 
+class WriterKilled(lmdb.Error):
+    """A process that writes was ended by a signal: what it had not committed is undone, and nothing else is wrong."""
+
+
 def sync_directory(path: str) -> None:
     """What was made, renamed and removed in it stays so."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -125,7 +129,7 @@ class Checkpoint:
         if not os.path.exists(os.path.join(path, _FILE)):
             self._make(identity)
         self._open(path)
-        self._holes = True  # until the file system says that it cannot
+        self._told: int | None = None  # of what cannot be given back, the last error that was logged
         if lock is not None and self.mostly_free:
             self._shrink()
 
@@ -256,12 +260,30 @@ class Checkpoint:
         return True
 
     def _delete_apart(self, names: list[bytes], stop: Callable[[], bool], lock: int) -> bool:
-        """Lets a process of its own delete ranges, until `stop`. False if none could be started."""
-        with self._process(lock, "delete", str(DROP_SLICE), *(name.hex() for name in names)) as process:
-            if process is None:
-                return False
-            _wait(process, stop)
+        """Lets a process of its own delete ranges, until `stop`. False if none could be started, or it was killed."""
+        try:
+            with self._process(lock, "delete", str(DROP_SLICE), *(name.hex() for name in names)) as process:
+                if process is None:
+                    return False
+                _wait(process, stop)
+        except WriterKilled as error:
+            log.warning("the server itself deletes what was dropped: %s", error)
+            return False
         return True
+
+    def _pack_apart(self, low: bytes, high: bytes, stop: Callable[[], bool], lock: int) -> bytes | None:
+        """Lets a process of its own pack a range, until `stop`: where it has to go on, None for the end. Where there is
+        no such process, or it was killed, that is where it began."""
+        answers: list[str] = []
+        try:
+            with self._process(lock, "pack", str(DROP_SLICE), low.hex(), high.hex(), answers=answers) as process:
+                if process is None:
+                    return low
+                _wait(process, stop)
+        except WriterKilled as error:
+            log.warning("the server itself packs tables: %s", error)
+            return low
+        return bytes.fromhex(answers[0].partition(" ")[2]) if answers else None
 
     @contextmanager
     def _process(self, lock: int, *command: str, answers: list[str] | None = None) -> Iterator[Any]:
@@ -300,7 +322,8 @@ class Checkpoint:
             raise lmdb.MapFullError(text)
         if kind == DISK:
             raise lmdb.DiskError(text)
-        raise lmdb.Error(text or f"the process that wrote them has ended with status {status}")
+        why = text or f"the process that wrote them has ended with status {status}"
+        raise WriterKilled(why) if status < 0 else lmdb.Error(why)
 
     def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> bool:
         """Deletes the ranges of dropped storage ids, a slice a transaction, until `stop`; goes on where the last call,
@@ -329,13 +352,7 @@ class Checkpoint:
         with self.writing():
             left = pack_slice(self.environment, self.rows, low, high, DROP_SLICE)
             if left is not None and self._lock is not None:
-                answers: list[str] = []
-                command = ("pack", str(DROP_SLICE), left.hex(), high.hex())
-                with self._process(self._lock, *command, answers=answers) as process:
-                    if process is not None:
-                        _wait(process, stop)
-                if process is not None:
-                    return bytes.fromhex(answers[0].partition(" ")[2]) if answers else None
+                left = self._pack_apart(left, high, stop, self._lock)
             while left is not None and not stop():
                 pause(DROP_PAUSE)
                 left = pack_slice(self.environment, self.rows, left, high, DROP_SLICE)
@@ -351,18 +368,24 @@ class Checkpoint:
         """The oldest commit of LMDB that somebody reads, by its id."""
         return oldest_reader(self.environment)
 
+    @property
+    def oldest_process(self) -> int:
+        """The process that reads it; 0 for nobody."""
+        return min(readers(self.environment), default=(0, 0))[1]
+
     def give_back(self, least: int, pause: Callable[[float], None], stop: Callable[[], bool]) -> Given:
         """As engine.storage.holes.give_back. Where the file system does not do it, all stays as it is."""
-        if not self._holes:
-            return Given()
         self.forget_dead_readers()
         with self.writing():
             try:
-                return give_back(self.environment, os.path.join(self.path, _FILE), least, pause, stop)
+                given = give_back(self.environment, os.path.join(self.path, _FILE), least, pause, stop)
             except OSError as error:
-                self._holes = not impossible(error)
-                log.warning('nothing is given back of the file of the tables in "%s": %s', self.path, error)
-                return Given()
+                given = Given(error=error)
+        if given.error is not None and given.error.errno != self._told:
+            log.warning('not all is given back of the file of the tables in "%s": %s', self.path, given.error)
+        if given.whole:
+            self._told = None if given.error is None else given.error.errno
+        return given
 
     @contextmanager
     def writing(self) -> Iterator[None]:

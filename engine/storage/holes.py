@@ -43,6 +43,12 @@ class Given:
     whole: bool = True  # False: it was stopped
     needed: int = 0  # bytes of free pages that readers may still need
     before: int = 0
+    error: OSError | None = None  # the first that was met: some of it is not given back
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the file system cannot do it, and not just this time."""
+        return self.error is not None and self.error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 def allocated(path: str) -> int:
@@ -52,21 +58,17 @@ def allocated(path: str) -> int:
 
 def punch(file: int, offset: int, size: int) -> None:
     """Gives a range of the file back, in whole blocks. Raises OSError: EOPNOTSUPP where the file system cannot."""
-    if _libc.fallocate64(file, _PUNCH_HOLE | _KEEP_SIZE, offset, size):
+    while _libc.fallocate64(file, _PUNCH_HOLE | _KEEP_SIZE, offset, size):
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def impossible(error: OSError) -> bool:
-    """Whether the file system will never do it."""
-    return error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number))
 
 
 def give_back(
     environment: Any, path: str, least: int, pause: Callable[[float], None], stop: Callable[[], bool]
 ) -> Given:
     """Gives the free pages of an environment's file back that lie in runs of at least `least`, until `stop`. Raises
-    OSError, lmdb.Error."""
+    OSError for what keeps it from beginning, lmdb.Error."""
     page_bytes = int(environment.stat()["psize"])
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     transaction = environment.begin(write=True)
@@ -74,31 +76,39 @@ def give_back(
         last = transaction.id() - 1
         roots = roots_as_of(file, page_bytes, last)
         if roots is None:
-            return Given()
+            return Given(False)
         before = min(last, oldest_reader(environment))
         pages = _numbers(free_pages(file, page_bytes, roots[0], before))
         every = _numbers(free_pages(file, page_bytes, roots[0], last + 1))
-        for start, stop_at in runs(pages, least):
-            for offset in range(start * page_bytes, stop_at * page_bytes, PART_BYTES):
-                if stop():
-                    return Given(False, 0, before)
-                size = min(PART_BYTES, stop_at * page_bytes - offset)
-                if _has_data(file, offset, size):
-                    started = time.thread_time()
+        first: OSError | None = None
+        for offset, size in _parts(runs(pages, least), page_bytes):
+            if stop():
+                return Given(False, 0, before)
+            if _has_data(file, offset, size):
+                started = time.thread_time()
+                try:
                     punch(file, offset, size)
-                    pause(time.thread_time() - started)
-        return Given(True, (len(every) - len(pages)) * page_bytes, before)
+                except OSError as error:  # another part may be given back all the same
+                    first = first or error
+                    if Given(error=error).impossible:
+                        break
+                pause(time.thread_time() - started)
+        return Given(True, (len(every) - len(pages)) * page_bytes, before, first)
     finally:
         transaction.abort()
         os.close(file)
 
 
 def oldest_reader(environment: Any) -> int:
-    """The oldest commit that a reader of any process looks at, by its id; the last one for none. The lines of LMDB's
-    table: process, thread, id or "-"."""
-    last = int(environment.info()["last_txnid"])
+    """The oldest commit that a reader of any process looks at, by its id; the last one for none."""
+    return min((seen for seen, _ in readers(environment)), default=int(environment.info()["last_txnid"]))
+
+
+def readers(environment: Any) -> list[tuple[int, int]]:
+    """The commit that each reader looks at, by its id, and its process. The lines of LMDB's table: process, thread, id
+    or "-"."""
     lines = (line.split() for line in environment.readers().splitlines())
-    return min((int(line[2]) for line in lines if len(line) == 3 and line[2].isdecimal()), default=last)
+    return [(int(line[2]), int(line[0])) for line in lines if len(line) == 3 and line[2].isdecimal()]
 
 
 def runs(pages: Numbers, least: int) -> Iterator[tuple[int, int]]:
@@ -109,6 +119,13 @@ def runs(pages: Numbers, least: int) -> Iterator[tuple[int, int]]:
     starts, stops = np.concatenate(([0], ends + 1)), np.concatenate((ends, [len(pages) - 1]))
     long = stops - starts + 1 >= least
     yield from zip(pages[starts[long]].tolist(), (pages[stops[long]] + 1).tolist(), strict=True)
+
+
+def _parts(pages: Iterable[tuple[int, int]], page_bytes: int) -> Iterator[tuple[int, int]]:
+    """Runs of pages as (offset, size) in the file, of which none is too large for one call."""
+    for first, behind in pages:
+        for offset in range(first * page_bytes, behind * page_bytes, PART_BYTES):
+            yield offset, min(PART_BYTES, behind * page_bytes - offset)
 
 
 def _numbers(parts: Iterable[bytes]) -> Numbers:

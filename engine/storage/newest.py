@@ -183,7 +183,8 @@ _Level = _Edited | _Run | _Stored | _Below
 
 
 class NewestRows:
-    """See the module's text. `close` lets go of LMDB's pages."""
+    """See the module's text. `close` lets go of LMDB's pages, `end` where nothing reads any more, whoever still refers
+    to all this: an error does, by way of what raised it, until Python's collector comes by."""
 
     def __init__(self, storage_id: int, levels: Sequence[_Level], generation: Generation) -> None:
         self.storage_id = storage_id
@@ -228,6 +229,12 @@ class NewestRows:
     def close(self) -> None:
         self._generation = None
         self._levels = ()  # with the maps of bulk runs
+
+    def end(self) -> None:
+        generation = self._generation
+        self.close()
+        if generation is not None:
+            generation.end()
 
     # --- reading everything --------------------------------------------------------------------------------------
 

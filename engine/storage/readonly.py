@@ -7,7 +7,7 @@ transaction from being reused. The LSN comes from the same transaction as the ro
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -26,7 +26,7 @@ BATCH_ROWS = 65_536
 
 def read_table_batches(
     path: str, storage_id: int, codec: RowBatches, bases: Sequence[int] = (), batch_rows: int = BATCH_ROWS
-) -> tuple[int, Iterator[tuple[Column, Any]]]:
+) -> tuple[int, Generator[tuple[Column, Any], None, None]]:
     """(flushed LSN, iterator over the table): batches of the rows' keys (a binary array) and a pyarrow RecordBatch with
     columns c<number>.
 
@@ -46,7 +46,7 @@ def read_table_batches(
 
 def _batches(
     environment: Any, transaction: Any, rows: Any, storage_ids: Sequence[int], codec: RowBatches, batch_rows: int
-) -> Iterator[tuple[Column, Any]]:
+) -> Generator[tuple[Column, Any], None, None]:
     try:
         if not leans(storage_ids[0]):
             for keys, values in _stored(environment, transaction, rows, storage_ids[0], batch_rows):

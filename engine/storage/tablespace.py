@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.edits import Edits
-from engine.storage.flush import Flusher, Packed, Packing
+from engine.storage.flush import Flusher
 from engine.storage.holes import RUN_PAGES
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
@@ -39,7 +39,8 @@ from engine.storage.leaves import Leaves
 from engine.storage.locking import lock_directory
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
-from engine.storage.views import UNREADABLE, CurrentView, Generation, Layer, Snapshot
+from engine.storage.space import Packed, Packing
+from engine.storage.views import UNREADABLE, CurrentView, Generation, Get, Layer, Snapshot, below_or, newest_in, up_to
 from engine.storage.writing import LEANS
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ NO_LSN = 1 << 62
 TIMES_SPARE = 10_000  # commit times that are known beyond what is kept
 FROZEN_LAYERS = 32  # the same for layers of any size: every read looks through them
 
-Get = Callable[[bytes], bytes | None]
 OpenChangelog = Callable[[bytes, Callable[[int], None], Callable[[BaseException], None]], Changelog]
 """(tablespace id, on_committed, on_failure) -> the changelog; called once, when the directory is locked."""
 
@@ -96,6 +96,9 @@ class Tablespace:
         flushed = self._checkpoint.flushed_lsn
         self.sequenced_lsn = self.durable_lsn = self.flushed_lsn = self._handed_over = flushed
         self._snapshots: dict[int, int] = {}  # LSN -> open snapshots at it
+        self._holds = 0  # how many of them cannot be read
+        self.held = False
+        """Whether something that nobody may need keeps pages of LMDB: whoever looks sets it back."""
         self._horizon = flushed
         self._active = Memtable(flushed + 1)
         self._frozen: list[Layer] = []  # newest first
@@ -104,7 +107,7 @@ class Tablespace:
         self._bases: list[Generation] = []  # newest first: those before the one of now that the kept past needs
         self._times: list[int] = []  # commit times of the newest LSNs, in order
         self._flush_waiters: list[tuple[int, Callable[[], None], Failed | None]] = []
-        self._flush_wanted = False  # see `_dropped_much`
+        self._flush_wanted = self._vacuum_wanted = False  # see `_dropped_much`, `give_back`
         self._disk_full: SqlError | None = None  # what the flush has met, and tries again
         self.leaning = Leaning(self._checkpoint.whole)
         self._generation = self._newer_generation()
@@ -187,9 +190,8 @@ class Tablespace:
             referred.update(run.name for run in edits.runs)
         self.current.lsn = self.durable_lsn
         self.learn_bases()
-        self._flusher = Flusher(
-            self._checkpoint, self._engine_thread, self._flushed, self._rewritten, self._found_full, self.fail
-        )
+        told = self._flushed, self._rewritten, self._held, self._found_full, self.fail
+        self._flusher = Flusher(self._checkpoint, self._engine_thread, lambda: self._generation.seen, *told)
         self._hand_over()
         for name in self._changelog.bulk_names():
             if name not in referred:
@@ -271,7 +273,7 @@ class Tablespace:
             raise SqlError("XX000", f"LSN {self.durable_lsn} is durable, {lsn} cannot be gone back to")
         if lsn == self.sequenced_lsn:
             return
-        self._frozen = [kept for layer in self._frozen if (kept := _up_to(layer, lsn)) is not None]
+        self._frozen = [kept for layer in self._frozen if (kept := up_to(layer, lsn)) is not None]
         self._active = self._active.up_to(lsn)
         self._active.first_lsn = min(self._active.first_lsn, lsn + 1)
         del self._times[max(0, len(self._times) - (self.sequenced_lsn - lsn)) :]
@@ -518,9 +520,9 @@ class Tablespace:
                     rows, own = self.rows_of([leant])[leant], pages.sample(*prefix_range(prefix))
                     get = partial(self._moved_get, base)
                     rows += round(sum(weight * (bool(pages.get(k)) - (get(k) is not None)) for k, weight in own))
-                    below = partial(_below_or, pages.get, get)
+                    below = partial(below_or, pages.get, get)
                 for place, layer in enumerate(layers):
-                    rows += layer.rows_added(prefix, partial(_newest_in, layers[place + 1 :], below))
+                    rows += layer.rows_added(prefix, partial(newest_in, layers[place + 1 :], below))
                 found[storage_id] = max(rows, 0)
         return found
 
@@ -558,7 +560,8 @@ class Tablespace:
         at = self.durable_lsn
         self._snapshots[at] = self._snapshots.get(at, 0) + 1
         self._horizon = min(self._horizon, at)
-        return Snapshot(at, (), UNREADABLE, self._release)
+        self._holds += 1
+        return Snapshot(at, (), UNREADABLE, self._let_go)
 
     def keep_from(self, lsn: int) -> None:
         """From now on readers at this LSN, which only grows, and at later ones find what they saw then: `snapshot`.
@@ -635,6 +638,10 @@ class Tablespace:
     def in_use(self) -> bool:
         """Whether somebody has a snapshot."""
         return bool(self._snapshots)
+
+    def _let_go(self, lsn: int) -> None:
+        self._holds -= 1
+        self._release(lsn)
 
     def _release(self, lsn: int) -> None:
         left = self._snapshots[lsn] - 1
@@ -754,8 +761,20 @@ class Tablespace:
     def _rewritten(self) -> None:
         """LMDB holds the same rows in other pages: those of before are given back when nobody reads them."""
         if not self._closed and self._flusher is not None and not self._flusher.failed:
-            self._read_anew()
-            self._flusher.renewed()
+            try:
+                self._read_anew()
+            finally:
+                self._flusher.renewed()  # it looks for itself what can be given back
+
+    def _held(self) -> None:
+        """Pages are kept for a read transaction of this process that is older than the newest. Where no snapshot has
+        it, and no past, a statement under way does, or an error that refers to itself."""
+        self.held = not self._bases and sum(self._snapshots.values()) == self._holds
+
+    @property
+    def reader_bytes(self) -> int:
+        """Bytes of free pages that would be given back to the file system if nobody read what was there."""
+        return 0 if self._flusher is None else self._flusher.kept_bytes
 
     def pack(self, storage_ids: Iterable[int], done: Packed) -> None:
         """What is sequenced now goes into LMDB, where the storage ids then take as little space as they can, and the
@@ -763,11 +782,12 @@ class Tablespace:
         ranges = [prefix_range(storage_prefix(storage_id)) for storage_id in storage_ids]
         self.flush(partial(self._pack, Packing(ranges, 1, done)), done)
 
-    def give_back(self) -> None:
-        """What is free in the tables' file behind what is sequenced now is given back, in its larger pieces; if a flush
-        does no harm."""
-        if self.flushes_freely:
-            self.flush(partial(self._pack, Packing([], RUN_PAGES, _ignore)), _ignore)
+    def give_back(self, error: SqlError | None = None) -> None:
+        """What is free in the tables' file behind what is sequenced now is given back, in its larger pieces, as soon as
+        a flush does no harm. `error`: what it has met before."""
+        self._vacuum_wanted = error is not None or not self.flushes_freely
+        if not self._vacuum_wanted and not self._closed:
+            self.flush(partial(self._pack, Packing([], RUN_PAGES, _ignore)), self.give_back)
 
     def _dropped_much(self) -> None:
         """A commit in memory has dropped what takes much space, which goes when it is flushed. Where readers of the
@@ -811,6 +831,8 @@ class Tablespace:
             self._drop_files(self._history.pop())
         if self._flush_wanted:
             self._dropped_much()
+        if self._vacuum_wanted:
+            self.give_back()
 
     def _drop_files(self, layer: Layer) -> None:
         """Removes the files of a flushed layer's runs: only now, as long as it is history the worker may ask for them
@@ -856,34 +878,9 @@ class Tablespace:
             os.close(self._lock)
 
 
-def _up_to(layer: Layer, lsn: int) -> Layer | None:
-    """What a layer has up to an LSN; None for nothing."""
-    if layer.last_lsn <= lsn:
-        return layer
-    if layer.first_lsn > lsn or not isinstance(layer, Memtable):
-        return None
-    kept = layer.up_to(lsn)
-    return kept if kept.last_lsn >= kept.first_lsn else None
-
-
 def _ignore(_: BaseException | None) -> None:
     return
 
 
 def _no_pause(_: float) -> None:
     return
-
-
-def _below_or(stored: Get, get: Get, key: bytes) -> bytes | None:
-    """What LMDB has under a key that leans, an empty value for a deletion; else what `get` says."""
-    found = stored(key)
-    return get(key) if found is None else found or None
-
-
-def _newest_in(layers: Sequence[Layer], stored: Get, key: bytes) -> bytes | None:
-    """The newest value under a key in layers over what is stored."""
-    for layer in layers:
-        version = layer.find(key)
-        if version is not None:
-            return version[1]  # type: ignore[no-any-return]
-    return stored(key)

@@ -16,8 +16,10 @@ from typing import Any, Protocol
 
 from engine.storage.columns import Column
 from engine.storage.leaning import bound_in, known, moved
-from engine.storage.memtable import Version
+from engine.storage.memtable import Memtable, Version
 from engine.storage.writing import LEANS
+
+Get = Callable[[bytes], bytes | None]
 
 
 class Layer(Protocol):
@@ -67,7 +69,7 @@ class Layer(Protocol):
 class Generation:
     """What LMDB held after one flush: a read transaction that stays open as long as anything refers to it."""
 
-    __slots__ = ("bases", "exact_from", "flushed_lsn", "get", "transaction")
+    __slots__ = ("bases", "exact_from", "flushed_lsn", "get", "seen", "transaction")
 
     def __init__(
         self, environment: Any, rows: Any, flushed_lsn: int, bases: Mapping[bytes, bytes], exact_from: int = 0
@@ -77,8 +79,14 @@ class Generation:
         self.bases = bases
         self.transaction = environment.begin(db=rows)
         self.get: Callable[[bytes], bytes | None] = self.transaction.get
+        self.seen: int = self.transaction.id()
+        """The last of LMDB's commits that it sees, by its id."""
         self.flushed_lsn = flushed_lsn
         self.exact_from = max(exact_from, flushed_lsn)
+
+    def end(self) -> None:
+        """Ends it, whoever refers to it: for whoever has it alone, when nothing reads by it any more."""
+        self.transaction.abort()
 
     def scan(self, low: bytes, high: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         cursor = self.transaction.cursor()
@@ -235,3 +243,28 @@ def without_deletions(rows: Iterator[tuple[bytes, bytes | None]]) -> Iterator[tu
     for key, value in rows:
         if value is not None:
             yield key, value
+
+
+def below_or(stored: Get, get: Get, key: bytes) -> bytes | None:
+    """What LMDB has under a key that leans, an empty value for a deletion; else what `get` says."""
+    found = stored(key)
+    return get(key) if found is None else found or None
+
+
+def newest_in(layers: Sequence[Layer], stored: Get, key: bytes) -> bytes | None:
+    """The newest value under a key in layers over what is stored."""
+    for layer in layers:
+        version = layer.find(key)
+        if version is not None:
+            return version[1]  # type: ignore[no-any-return]
+    return stored(key)
+
+
+def up_to(layer: Layer, lsn: int) -> Layer | None:
+    """What a layer has up to an LSN; None for nothing."""
+    if layer.last_lsn <= lsn:
+        return layer
+    if layer.first_lsn > lsn or not isinstance(layer, Memtable):
+        return None
+    kept = layer.up_to(lsn)
+    return kept if kept.last_lsn >= kept.first_lsn else None

@@ -225,6 +225,7 @@ def _tablespaces(node: Node, view: ClusterView) -> Iterator[Metric]:
         ("shoal_memtable_bytes", "What memtables hold and is not flushed", "memory_bytes"),
         ("shoal_memtables_frozen", "Full memtables and bulk runs that wait for the flush", "frozen"),
         ("shoal_changelog_pending_bytes", "What is sequenced and not durable", "pending_bytes"),
+        ("shoal_tables_kept_bytes", "Free pages of the tables' file that somebody still reads", "reader_bytes"),
     ):
         yield _gauge(metric, text, label, [((name,), getattr(space, attribute)) for name, space in spaces.items()])
     sizes = {name: space.file_bytes for name, space in spaces.items()}

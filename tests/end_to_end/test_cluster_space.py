@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from engine.storage.flush import SPARE_BYTES
 from engine.storage.holes import allocated
+from engine.storage.space import SPARE_BYTES
 from tests.cluster import PATIENCE, ShoalCluster
 
 ROWS = 40_000  # of about a kilobyte

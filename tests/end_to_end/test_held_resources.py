@@ -70,7 +70,8 @@ def bulk_files_are_gone(server: WithoutCollector) -> bool:
 _told: set[str] = set()  # what earlier tests have left, and have failed for
 
 
-def nothing_is_held(server: WithoutCollector) -> None:
+def nothing_is_held(server: WithoutCollector, beside: str = "") -> None:
+    """`beside`: what to tell where something is."""
     for _ in range(4):  # what was dropped is deleted after a flush, and the newest reader sees that after the next one
         flush_all(server)
         bulk_files_are_gone(server)
@@ -78,7 +79,7 @@ def nothing_is_held(server: WithoutCollector) -> None:
             break
     left = [item for item in resources.held(server) if item not in _told]
     _told.update(left)
-    assert not left
+    assert not left, beside
 
 
 # ---- kinds of work -------------------------------------------------------------------------------------------------

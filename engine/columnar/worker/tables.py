@@ -16,9 +16,9 @@ name it get the error, and the engine loads it again when it is next asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -85,9 +85,9 @@ class Tables:
         storage_id = held.table.storage_id
         connection = self._connection
         lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
-        with _transaction(connection):
+        with closing(batches), closing(_ahead(batches)) as made, _transaction(connection):
             connection.execute(f"CREATE TABLE t{storage_id} ({_definition(held)})")
-            for keys, rows in _ahead(batches):
+            for keys, rows in made:
                 self._insert(connection, held, _with_key(held, rows, keys))
         self._held[storage_id] = held
         return int(lsn)
@@ -196,9 +196,9 @@ class Tables:
             self._connection.execute(f"DROP TABLE t{storage_id}")
 
     def lose(self, storage_id: int, error: SqlError) -> None:
-        """Drops a table that can no longer be kept up."""
+        """Drops a table that can no longer be kept up. Of the error what it says is kept, not what it was met in."""
         self.drop(storage_id)
-        self.lost[storage_id] = error
+        self.lost[storage_id] = SqlError(error.sqlstate, error.message, detail=error.detail, hint=error.hint)
 
     def check(self, storage_ids: Iterable[int], use: ArrayUse) -> None:
         """Raises the error of the first of these tables that is lost, or `ShapedArray` for one whose arrays are not
@@ -234,7 +234,7 @@ def _transaction(connection: Any) -> Iterator[None]:
             connection.unregister("gone")
 
 
-def _ahead(items: Iterator[Item]) -> Iterator[Item]:
+def _ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
     """The same items; each is made while what came before is used."""
     with ThreadPoolExecutor(1, "build") as thread:
         coming = thread.submit(next, items, None)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from catalog.errors import SqlError
-from engine.storage import checkpoint, flush, holes
+from engine.storage import checkpoint, holes, space
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.views import Snapshot
@@ -194,8 +194,8 @@ def test_what_is_packed_fills_its_pages(tmp_path: pathlib.Path, kept: int) -> No
 def test_readers_keep_their_pages_and_give_them_back_at_their_end(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flush, "READERS_PAUSE", 0.05)
-    monkeypatch.setattr(flush, "SPARE_BYTES", 100_000)
+    monkeypatch.setattr(space, "READERS_PAUSE", 0.05)
+    monkeypatch.setattr(space, "SPARE_BYTES", 100_000)
     store = _filled(tmp_path)
     try:
         full = holes.allocated(str(file_of(store)))
@@ -217,7 +217,7 @@ def _shrunk(store: Store, full: int) -> bool:
 
 
 def test_a_dropped_range_is_flushed_by_itself_and_goes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flush, "SPARE_BYTES", 500_000)
+    monkeypatch.setattr(space, "SPARE_BYTES", 500_000)
     store = _filled(tmp_path)
     try:
         full = holes.allocated(str(file_of(store)))

@@ -301,9 +301,7 @@ def test_the_flusher_ends_without_deleting_what_was_dropped(tmp_path: Path) -> N
 
     begun = threading.Event()
     checkpoint = Deleting(str(tmp_path / "rows"))
-    flusher = Flusher(
-        checkpoint, lambda work: None, lambda layer: None, lambda: None, lambda error: None, lambda error: None
-    )
+    flusher = Flusher(checkpoint, lambda _: None, lambda: 0, lambda _: None, *[lambda: None] * 2, *[lambda _: None] * 2)
     assert begun.wait(20)
     flusher.stop()
     checkpoint.close()

@@ -1,0 +1,262 @@
+"""What gives the space of the tables' file back that rows have left; on the flush thread, while nothing waits there.
+
+    delete, pack  ->  a commit that parts them from readers  ->  the engine begins a newer read transaction
+                  ->  holes are punched where pages are free   (engine/storage/holes.py)
+
+That happens when a range was dropped, when most of the file is free, and when somebody asks (`Packing`). As long as
+more than a little stays, it is looked at again every few seconds, whatever the reason was:
+
+    readers          snapshots, the past that is kept, another process. Once they have gone the pages are free. The log
+                     tells of those that stay long; what only an error of the past still refers to, Python's cyclic
+                     collector ends, which the engine runs when it has nothing else to do
+    the engine       its own newest read transaction, or the last commit, whose pages LMDB keeps. An engine that has
+                     nothing to do never begins a newer one by itself, so it is asked to once more
+    a step failed    a full disk, a call that was interrupted, a file system that was busy
+
+A step that fails is tried more and more seldom; one that the file system says it cannot do, once an hour. Only a commit
+that fails for another reason than a full disk ends the thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+
+from catalog.errors import DISK_FULL, SqlError
+from engine.storage.checkpoint import SHRINK_BYTES, Checkpoint
+from engine.storage.holes import RUN_PAGES
+from engine.storage.interface import EngineThread
+
+READERS_PAUSE = 3.0  # seconds without other work after which what stayed is looked at again
+LONGEST_PAUSE = 60.0  # the same where a step has failed again and again, and where other work never ends
+IMPOSSIBLE_PAUSE = 3600.0  # the same where the file system cannot do it
+SPARE_BYTES = 8 << 20  # of free pages that the file may keep
+TOLD_AFTER = 60.0  # seconds for which one reader keeps pages, until the log tells of it
+ASKED_SPARE_BYTES = 1 << 20  # the same where somebody has asked for all
+VAIN_PARTINGS = 2  # in a row that bring nothing: LMDB's list of free pages may itself be that large
+
+log = logging.getLogger("shoal.storage")
+
+Packed = Callable[[SqlError | None], None]
+
+
+@dataclass(slots=True)
+class Packing:
+    """Ranges that are to fill their pages, and then the file as little space as it can."""
+
+    ranges: list[tuple[bytes, bytes]]
+    least: int  # pages of a hole
+    done: Packed
+
+
+class Space:
+    """Of one file. `called` says whether something else waits for the thread, `rest` is called with the processor
+    seconds that a slice took. `on_rewritten` runs on the engine's thread, where a newer read transaction is begun, and
+    then `renewed` on this one; `engine_reads` is the oldest commit that the engine's newest one may look at. `on_held`
+    runs there too, while this process itself keeps pages by an older one."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        engine_thread: EngineThread,
+        on_rewritten: Callable[[], None],
+        on_held: Callable[[], None],
+        engine_reads: Callable[[], int],
+        called: Callable[[], bool],
+        rest: Callable[[float], None],
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._engine_thread = engine_thread
+        self._on_rewritten = on_rewritten
+        self._on_held = on_held
+        self._engine_reads = engine_reads
+        self._called = called
+        self._rest = rest
+        self._dropped = False  # ranges were deleted since space was last given back
+        self._packings: list[Packing] = []
+        self._packed: list[Packing] = []  # that wait for a parting
+        self._parted: list[Packing] = []  # whose ends are told when space has been given back
+        self._renewing = False
+        self._look_at: float | None = None  # on the monotonic clock: when to look again
+        self._before = 0  # Given.before of the last time
+        self._needed = 0  # Given.needed of it
+        self._reader = (0, 0.0)  # the oldest one that keeps pages, and since when, on the monotonic clock
+        self._vain = 0
+        self._least = RUN_PAGES  # of the holes that were asked for then
+        self._kept = 0  # free bytes that the last time has left
+        self._failures = 0  # in a row
+        self._cannot_until = 0.0  # on the monotonic clock: the file system is not asked before
+
+    # ---- what the thread calls ----------------------------------------------------------------------------------
+
+    def pack(self, packing: Packing) -> None:
+        """One more that somebody asks for; `tidy` does it."""
+        self._packings.append(packing)
+
+    def weighs(self, ranges: list[tuple[bytes, bytes]]) -> bool:
+        """Whether it is worth a flush that these ranges are dropped."""
+        return self._checkpoint.weighs(ranges, SPARE_BYTES)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of free pages that readers keep, as far as they were asked for."""
+        return self._needed if self._look_at is not None else 0
+
+    def wait(self) -> float | None:
+        """For how many seconds nothing is to be done here; None: until something is asked for."""
+        return None if self._look_at is None else max(self._look_at - time.monotonic(), 0.0)
+
+    def tidy(self, idle: bool = False) -> None:
+        """What can be done while nothing waits to be written; `idle`: `wait` is over, and nothing has come. Raises
+        SqlError but for a full disk."""
+        try:
+            if self._look_at is not None and time.monotonic() >= self._look_at + (0.0 if idle else LONGEST_PAUSE):
+                self._look()
+            if self._checkpoint.delete_dropped(self._rest, self._called):
+                self._dropped = True
+            self._pack()
+            if not self._called() and not self._renewing and self._is_worth_it():
+                self._part()
+        except SqlError as error:
+            if error.sqlstate != DISK_FULL:
+                raise
+            self._failed(error)
+
+    def renewed(self) -> None:
+        """The engine reads by a transaction that sees what was deleted and packed."""
+        self._renewing = False
+        self._give_back()
+
+    # ---- its steps ----------------------------------------------------------------------------------------------
+
+    def _pack(self) -> None:
+        while self._packings:
+            ranges = self._packings[0].ranges
+            while ranges:
+                if self._called():
+                    return
+                low, high = ranges[0]
+                left = self._checkpoint.pack(low, high, self._rest, self._called)
+                if left is not None:
+                    ranges[0] = left, high
+                    return
+                del ranges[0]
+            self._packed.append(self._packings.pop(0))
+
+    def _is_worth_it(self) -> bool:
+        """Whether to give space back now: somebody waits for it, or there is more of it than last time."""
+        if self._packed or self._parted:
+            return True
+        free = self._checkpoint.free_bytes()
+        self._kept = min(self._kept, free)
+        if self._dropped:
+            return free > self._kept + SPARE_BYTES
+        return free > self._kept + SHRINK_BYTES and self._checkpoint.mostly_free
+
+    def _part(self) -> None:
+        self._checkpoint.part_from_readers()
+        self._parted += self._packed
+        self._packed, self._dropped = [], False
+        self._renewing = True
+        self._engine_thread(self._on_rewritten)
+
+    def _give_back(self) -> None:
+        self._least = min((packing.least for packing in self._parted), default=self._least)
+        cannot = self._cannot_until - time.monotonic()
+        if cannot > 0:
+            self._kept = self._checkpoint.free_bytes()
+            self._look_later(cannot)
+            self._tell(None)
+            return
+        try:
+            given = self._checkpoint.give_back(self._least, self._rest, self._called)
+        except SqlError as error:
+            if error.sqlstate != DISK_FULL:
+                raise
+            self._failed(error)
+            return
+        if given.error is not None:
+            self._failed(None, given.impossible)
+            return
+        self._failures = 0
+        if not given.whole:  # something else waits, and is done first
+            self._dropped = True
+            self._before = 0
+            self._look_later(READERS_PAUSE)
+            return
+        self._vain = self._vain + 1 if given.needed * 2 > self._needed > 0 and self._is_alone() else 0
+        self._before, self._needed = given.before, given.needed
+        self._kept = self._checkpoint.free_bytes()
+        spare = SPARE_BYTES if self._least > 1 else ASKED_SPARE_BYTES
+        if given.needed > spare and self._vain <= VAIN_PARTINGS:
+            self._look_later(READERS_PAUSE)
+        else:
+            self._look_at, self._vain, self._least = None, 0, RUN_PAGES
+        self._tell(None)
+
+    # ---- what stayed --------------------------------------------------------------------------------------------
+
+    def _is_alone(self) -> bool:
+        """Whether nobody reads what the engine's newest read transaction does not see."""
+        return self._checkpoint.oldest_reader >= self._engine_reads()
+
+    def _look(self) -> None:
+        """Tries again what stayed, if somebody has gone who needed it, or nobody needs it."""
+        self._look_later(READERS_PAUSE)
+        if self._renewing:
+            return  # the engine's thread is late
+        self._checkpoint.forget_dead_readers()
+        if self._checkpoint.oldest_reader <= self._before and not self._is_alone():
+            self._look_at_reader()
+            return
+        try:
+            self._part()
+        except SqlError as error:
+            if error.sqlstate != DISK_FULL:
+                raise
+            self._give_back()  # what is free of all readers without that
+            raise
+
+    def _look_at_reader(self) -> None:
+        """One is in the way, and still there."""
+        oldest, process = self._checkpoint.oldest_reader, self._checkpoint.oldest_process
+        if process == os.getpid():
+            self._engine_thread(self._on_held)
+        now = time.monotonic()
+        if self._reader[0] != oldest:
+            self._reader = oldest, now
+        elif now - self._reader[1] >= TOLD_AFTER:
+            self._reader = oldest, inf
+            who = "a snapshot of this server" if process == os.getpid() else f"process {process}"
+            size, path = self._needed >> 20, self._checkpoint.path
+            log.warning('%d MB of the tables in "%s" are not given back yet: %s reads what was there', size, path, who)
+
+    def _look_later(self, seconds: float) -> None:
+        self._look_at = time.monotonic() + seconds
+
+    def _failed(self, error: SqlError | None, impossible: bool = False) -> None:
+        """A step has failed, for a full disk or for what may pass: it is tried again, later."""
+        self._failures += 1
+        self._before = 0
+        pause = min(READERS_PAUSE * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE)
+        if impossible:
+            pause = IMPOSSIBLE_PAUSE
+            self._cannot_until = time.monotonic() + pause
+            self._kept = self._checkpoint.free_bytes()
+        self._look_later(pause)
+        self._tell(error)
+
+    def _tell(self, error: SqlError | None) -> None:
+        """Those who wait for space to be given back; of an error also those who were to come."""
+        waiting, self._parted = self._parted, []
+        if error is not None:
+            waiting += self._packed + self._packings
+            self._least = min((packing.least for packing in waiting), default=self._least)
+            self._packed, self._packings = [], []
+        for packing in waiting:
+            self._engine_thread(partial(packing.done, error))
