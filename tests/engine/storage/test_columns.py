@@ -12,10 +12,12 @@ import pytest
 
 from catalog.types import Layout, Order, by_oid, columns_of, lookup, oids
 from catalog.types.array import ArrayType, VectorType
-from catalog.types.base import DEFAULT_FORMAT, SqlType
+from catalog.types.base import DEFAULT_FORMAT, SqlType, TypeRef
 from catalog.types.extensions import _SCALARS as OF_EXTENSIONS
 from catalog.types.text import OutputOnlyText
+from engine.columnar.cells import binary_cells, text_cells
 from engine.storage.columns import column_form, from_values, one_array, to_values
+from engine.storage.keys import encode_keys, row_key_encoder
 from tests.engine.storage.samples import SAMPLES
 
 MORE = {
@@ -137,6 +139,26 @@ def test_what_depends_on_settings(known: SqlType) -> None:
     if not known.columns.input_of_settings:
         decode = known.text_decoder(OTHER_SETTINGS)
         assert [repr(decode(text)) for text in texts] == [repr(value) for value in values]
+
+
+@scalars
+def test_cells_and_keys_of_whole_columns(known: SqlType) -> None:
+    """As the codecs make them, value by value; under settings that change the text, too."""
+    values = values_of(known)
+    column = one_array(from_values([*values, None], known.oid))
+    for settings in (DEFAULT_FORMAT, OTHER_SETTINGS):
+        made = text_cells(known.oid, settings)(column).as_values().to_pylist()
+        assert [as_bytes(item) for item in made[:-1]] == [known.text_encoder(settings)(value) for value in values]
+    made = binary_cells(known.oid)(column).as_values().to_pylist()
+    assert [as_bytes(item) for item in made[:-1]] == [known.binary_encoder()(value) for value in values]
+    if known.key_encoder() is not None:
+        type_ref = TypeRef(known.oid)
+        keys = encode_keys(7, [type_ref], [from_values(values, known.oid)]).to_pylist()
+        assert keys == [row_key_encoder(7, [type_ref])((value,)) for value in values]
+
+
+def as_bytes(item: str | bytes) -> bytes:
+    return item.encode() if isinstance(item, str) else item
 
 
 @scalars
