@@ -231,7 +231,6 @@ VECTORS = frozenset({INT2VECTOR, OIDVECTOR})
 """Arrays whose subscripts start at 0."""
 EQUALITY_ONLY = frozenset({XID, CID, ACLITEM})
 """Types that can be compared by = and have no order."""
-TIME_RANGES = frozenset({TSRANGE, TSTZRANGE, DATERANGE, TSMULTIRANGE, TSTZMULTIRANGE, DATEMULTIRANGE})
 
 # Polymorphic types: those of one family stand for the same type in a call.
 ANY_FAMILY = frozenset({ANYELEMENT, ANYARRAY, ANYNONARRAY, ANYENUM, ANYRANGE, ANYMULTIRANGE})

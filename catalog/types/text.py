@@ -179,6 +179,8 @@ def _encode_char(value: Any) -> bytes:
 class SingleByte(Text):
     """ "char": one byte as a character of code 1 .. 255, or the empty string for the byte 0."""
 
+    columns = Columns(layout=Layout.TEXT)
+
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _decode_char
 

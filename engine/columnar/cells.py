@@ -128,6 +128,7 @@ def contains_any(array: pa.Array, characters: bytes) -> bool:
 def text_cells(oid: int, settings: FormatSettings) -> Encoder:
     """Makes the text encoder of a column of this SQL type, as PostgreSQL prints it under the settings."""
 
+    columns = types.columns_of(oid)
     named = holds_names(types.lookup(oid))  # the names have been looked up where the text was made
 
     def encode(array: pa.Array) -> Cells:
@@ -137,12 +138,14 @@ def text_cells(oid: int, settings: FormatSettings) -> Encoder:
         if (oid >= FIRST_USER_OID or oid in CARRIED_AS_TEXT or takes_shapes(oid)) and not pa.types.is_null(kind):
             return Cells.of(_by_value(array, oid, types.lookup(oid).text_encoder(settings)))
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return Cells.of(array)  # whatever lies in VARCHAR lies there in its text form
+            if columns.layout is types.Layout.TEXT and not columns.printed:
+                return Cells.of(_by_value(array, oid, types.lookup(oid).text_encoder(settings)))
+            return Cells.of(array)  # other types lie in VARCHAR in their text form
         if pa.types.is_null(kind):
             return Cells.of(pa.nulls(len(array), pa.binary()))
         if pa.types.is_boolean(kind):
             return Cells.of_matrix(_boolean_letters(array), array)
-        if pa.types.is_integer(kind) and types.columns_of(oid).digits:
+        if pa.types.is_integer(kind) and columns.digits:
             return Cells.of(_integer_text(array))
         if pa.types.is_decimal(kind):
             return Cells.of(_decimal_text(array))

@@ -66,7 +66,11 @@ NUMBERED = {name: ["0", "1", "4294967295"] for name in (
     "regproc", "regprocedure", "regoper", "regoperator", "regclass", "regtype", "regnamespace", "regrole",
     "regcollation",
 )}  # fmt: skip
-TEXTS = {**SAMPLES, **MORE, **NUMBERED}
+CHANGED = {
+    "char": ["", "a", "z", "\\310", "\\"],
+    "float8": [*SAMPLES["float8"], "0.1234567890123"],
+}
+TEXTS = {**SAMPLES, **MORE, **NUMBERED, **CHANGED}
 SCALARS: tuple[SqlType, ...] = tuple(
     known
     for known in (*by_oid.values(), *OF_EXTENSIONS.values())
