@@ -3,7 +3,7 @@
     generate/         an analysed tree -> DuckDB SQL
     worker/           the process: its tables, its queries, its limits
     interface.py      the path as sessions see it
-    client.py         the engine's side: starts the worker, sends queries, streams results
+    client.py         the engine's side: starts the worker, sends queries (request.py), streams results
     feed.py           which changes each of the worker's tables still lacks; every query first sends them
     ahead.py          tables that a commit filled in bulk are sent before a query asks for them
     frames.py         the frames between the two processes;  frame_protocol.py  the engine's end of their socket
@@ -12,6 +12,7 @@
     cells.py, datarow.py    result columns -> text or binary cells -> DataRow messages
     arrow_stream.py   results as Arrow streams
     hearing.py        whether the worker hears where nobody waits for it any more; another one takes its place if not
+    stillness.py      whether the worker waits for what never comes; another one takes its place then
 
 How values look in columns: catalog/types, "Values in columns".
 """

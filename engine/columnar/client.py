@@ -37,10 +37,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from catalog.errors import SqlError
-from catalog.functions.duckdb_errors import TOO_MANY_DIGITS, memory_error, sql_error_call
+from catalog.functions.duckdb_errors import memory_error, sql_error_call
 from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
-from catalog.types import lookup
 from engine.columnar import frames
 from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
@@ -48,7 +47,9 @@ from engine.columnar.frame_protocol import FrameProtocol
 from engine.columnar.frames import Buffer, Header
 from engine.columnar.hearing import Hearing
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
-from engine.columnar.literals import fill, literal
+from engine.columnar.literals import fill
+from engine.columnar.request import Request
+from engine.columnar.stillness import LOOK_SECONDS, Stillness, Watch
 from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
 from engine.priority import beside
@@ -71,10 +72,10 @@ MOST_LOSSES = 8  # of workers that end since they have grown, by one query: its 
 OPENING_PAUSE = 0.1  # seconds between two such tries
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
+STARTS = 2  # how often a worker is started that ends, or does nothing, before it is ready
 _LEAVES = {
     "full": "the analytic worker has grown to %s MB (at work): another takes its place when one is needed",
     "grown": "the analytic worker has grown to %s MB (idle): another takes its place when one is needed",
-    "still": "threads of the analytic worker (%s MB) wait for what never comes: another takes its place",
 }
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 CREDIT_BYTES = (
@@ -94,50 +95,6 @@ class WorkerStatus:
     unapplied: int  # bytes of changes that it has not applied yet
 
 
-@dataclass(slots=True)
-class _Request:
-    """What a query is made of, so that it can be made again."""
-
-    query: ColumnarQuery
-    values: Sequence[object]
-    parameters: tuple[str, ...]
-    reader: object
-    encoding: RowEncoding | None
-    virtual: VirtualContent | None
-    memory: int
-    rows: Sequence[Buffer] | None = None  # in place of the table's: pairs as frames.encode_pairs makes them
-
-    def write_parameters(self) -> None:
-        """Makes SQL of the values. Raises 0A000 for what the types of the parameters cannot hold."""
-        wanted = self.query.parameters
-        self.parameters = tuple(literal(value, kind) for value, (_, kind) in zip(self.values, wanted, strict=True))
-
-    def turn(self, error: SqlError) -> bool:
-        """Puts the form of the query in place in which it does not meet this error: that reads arrays of any shape, or
-        has numerics of any number of digits. False if there is none: it is made under settings that nobody knows, or
-        needs values that were not computed."""
-        query = self.query
-        make = {ShapedArray.MESSAGE: query.in_whole, TOO_MANY_DIGITS: query.in_digits}.get(error.message)
-        if make is None:
-            return False
-        whole = make(self.encoding.settings if self.encoding is not None else None)
-        given = {source: value for (source, _), value in zip(query.parameters, self.values, strict=True)}
-        computed = whole.computed != query.computed[: len(whole.computed)]
-        unknown = any(source not in given for source, _ in whole.parameters)
-        if computed or unknown or not (whole.settings_free or self.encoding is not None or not query.settings_free):
-            return False
-        texts = dict(whole.texts)
-        for number in dict(query.texts):
-            texts.pop(number, None)  # they are text already
-        self.query = whole
-        self.values = [
-            value if value is None or source not in texts else lookup(texts[source]).text_encoder()(value).decode()
-            for value, source in ((given[source], source) for source, _ in whole.parameters)
-        ]
-        self.write_parameters()
-        return True
-
-
 class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
     """There is no worker to run a query (57P02): it cannot be started, or has died under it."""
 
@@ -147,7 +104,7 @@ class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
 
 class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
     """The worker is gone. `reason`: "full", it had too much in memory; "grown", so it had while it had nothing to do,
-    before it had read the query; "still", its threads waited for what never came; "" for any other."""
+    before it had read the query; "" for any other."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__()
@@ -166,7 +123,7 @@ class _Stream:
     `lsn` is the LSN as of which the query reads; it is final once the first chunk has come.
     """
 
-    def __init__(self, client: WorkerClient, request: _Request) -> None:
+    def __init__(self, client: WorkerClient, request: Request) -> None:
         self._client = client
         self.request = request
         self.identifier = 0
@@ -188,6 +145,11 @@ class _Stream:
         self._begun = True
         self._chunks.append((chunk, rows))
         self._wake()
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody waits for the next chunk."""
+        return self._waiter is not None
 
     def finish(self, error: BaseException | None, crowded: bool = False, opened: bool = True) -> None:
         self._ended = True
@@ -339,7 +301,10 @@ class WorkerClient(ColumnarEngine):
         self._ready: asyncio.Future[None] | None = None
         self._loads: dict[int, asyncio.Future[None]] = {}
         self._streams: dict[int, _Stream] = {}
-        self._hearing = Hearing(self._ask, self._replace)
+        self._hearing = Hearing(self._ask, partial(self._replace, "does not answer"))
+        self._sent: set[int] = set()  # tables that the worker was sent to load, and has not
+        self._watch = Watch(self._is_under_way, self._is_due, partial(self._replace, "does nothing"))
+        self._watchers: frozenset[int] = frozenset()  # threads of the worker that only read or look after others
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
         self._version_names = itertools.count(1)
@@ -418,7 +383,7 @@ class WorkerClient(ColumnarEngine):
         memory: int,
         rows: Sequence[Buffer] | None = None,
     ) -> _Stream:
-        request = _Request(query, parameters, (), reader, encoding, virtual or self.virtual_content, memory, rows)
+        request = Request(query, parameters, (), reader, encoding, virtual or self.virtual_content, memory, rows)
         try:
             request.write_parameters()
         except ShapedArray as error:
@@ -509,6 +474,7 @@ class WorkerClient(ColumnarEngine):
         if request.encoding is not None:
             header["encoding"] = _encoding_header(query, request.encoding)
         self._write(header, buffers)
+        self._watch.begin(self.process_id or 0, self._watchers)
 
     def _merged(self, table: Table, name: str) -> str:
         """The plain table without the overlay's keys, and the overlay's rows."""
@@ -524,7 +490,7 @@ class WorkerClient(ColumnarEngine):
             f" UNION ALL SELECT {names} FROM o{storage_id})"
         )
 
-    def _virtual_name(self, relation: VirtualTable, request: _Request, own: list[str], buffers: list[Buffer]) -> str:
+    def _virtual_name(self, relation: VirtualTable, request: Request, own: list[str], buffers: list[Buffer]) -> str:
         """Under which name the query finds a virtual table's content, sent now if the worker does not have it."""
         if request.virtual is None:
             raise SqlError("XX000", f"nothing provides the content of {relation.name}")
@@ -555,11 +521,17 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "cancel", "id": stream.identifier})
             self._hearing.cancelled(stream.identifier, self.process_id or 0)
 
+    def _is_under_way(self) -> bool:
+        return bool(self._streams or self._sent)
+
+    def _is_due(self) -> bool:
+        return bool(self._sent) or any(stream.waits for stream in self._streams.values())
+
     def _ask(self, number: int) -> None:
         self._write({"op": "hear", "id": number})
 
-    def _replace(self) -> None:
-        log.warning("the analytic worker does not answer: another one is started")
+    def _replace(self, why: str) -> None:
+        log.warning("the analytic worker %s: another one is started", why)
         if self._frames is not None and self._frames.transport is not None:
             self._frames.transport.abort()
 
@@ -612,13 +584,15 @@ class WorkerClient(ColumnarEngine):
         if bases or fed.store.has_unflushed_runs(table.storage_id):
             fed.store.flush(partial(self._load_flushed, future, load), partial(self._load_failed, table.storage_id))
         else:
-            self._write(load)
+            self._load_flushed(future, load)
         return future
 
     def _load_flushed(self, future: asyncio.Future[None], load: frames.Header) -> None:
         """The worker may have ended meanwhile: then whoever waits knows."""
         if not future.done() and self._frames is not None:
             self._write(load)
+            self._sent.add(load["table"]["storage_id"])
+            self._watch.begin(self.process_id or 0, self._watchers)
 
     def _load_failed(self, storage_id: int, error: SqlError) -> None:
         self._feed.forget(storage_id)
@@ -702,6 +676,20 @@ class WorkerClient(ColumnarEngine):
 
     async def _start(self) -> None:
         try:
+            for left in reversed(range(STARTS)):
+                try:
+                    await self._start_once()
+                    return
+                except (OSError, TimeoutError, _Loss) as error:
+                    if not left:
+                        raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
+                while self._frames is not None:  # its end is not to be taken for the next one's
+                    await asyncio.sleep(0)
+        finally:
+            self._starting = None
+
+    async def _start_once(self) -> None:
+        try:
             loop = asyncio.get_running_loop()
             ours, theirs = socket.socketpair()
             for end in (ours, theirs):
@@ -711,21 +699,27 @@ class WorkerClient(ColumnarEngine):
             os.makedirs(self.spill_directory, mode=0o700, exist_ok=True)
             self._ready = loop.create_future()
             with theirs:
-                self._process = self._spawn(theirs.fileno())
+                self._process = process = self._spawn(theirs.fileno())
             _, self._frames = await loop.create_connection(lambda: FrameProtocol(self._received, self._lost), sock=ours)
-            await asyncio.wait_for(self._ready, START_SECONDS)
-        except BaseException as error:  # a cancelled start leaves no process either
+            await self._until_ready(self._ready, process.pid)
+        except BaseException:  # a cancelled start leaves no process either
             if self._ready is not None:
                 self._ready.cancel()
             if self._frames is not None and self._frames.transport is not None:
                 self._frames.transport.abort()
             elif self._process is not None:
                 self._lost()
-            if isinstance(error, OSError | TimeoutError | _Loss):
-                raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
             raise
-        finally:
-            self._starting = None
+
+    async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
+        """Raises TimeoutError where it takes too long, or nothing is done."""
+        watch = Stillness(pid)
+        async with asyncio.timeout(START_SECONDS):
+            while not ready.done():
+                await asyncio.wait((ready,), timeout=LOOK_SECONDS)
+                if not ready.done() and watch.lasts():
+                    raise TimeoutError
+            await ready
 
     def _spawn(self, descriptor: int) -> subprocess.Popen[bytes]:
         environment = {
@@ -787,14 +781,16 @@ class WorkerClient(ColumnarEngine):
             self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
-        elif operation in ("full", "grown", "still"):
+        elif operation in ("full", "grown"):
             self._reason = operation
             log.info(_LEAVES[operation], header["bytes"] // 1_000_000)
         elif operation == "ready" and self._ready is not None and not self._ready.done():
+            self._watchers = frozenset(header["watchers"])
             self._ready.set_result(None)
 
     def _table_answer(self, header: Mapping[str, object]) -> None:
         storage_id: Any = header["storage_id"]
+        self._sent.discard(storage_id)
         waiting = self._loads.pop(storage_id, None)
         if header["op"] == "loaded":
             lsn: Any = header["lsn"]
@@ -820,6 +816,8 @@ class WorkerClient(ColumnarEngine):
             self._push_timer = None
         process, self._process = self._process, None
         self._hearing.clear()
+        self._watch.clear()
+        self._sent.clear()
         if process is not None:
             process.kill()
             assert process.stdin is not None

@@ -1,6 +1,7 @@
 """The columnar worker: a process with DuckDB that answers analytic queries. The frames: engine/columnar/frames.py.
 
     engine -> worker                                      worker -> engine
+                                                          ready    {watchers: ids of threads that only read or look}
     load      a table: build it from LMDB                 loaded   {storage_id, lsn}  or  lost {storage_id, error}
     describe  a table has a new row layout
     apply     changed keys with their new values          applied  {bytes}            or  lost

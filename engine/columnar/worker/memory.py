@@ -78,19 +78,19 @@ class Watch:
         self._begun = begun
         self._end_one = end_one
         self._leave = leave
-        self.also: Callable[[], None] | None = None  # another one who looks
+        self.thread = 0  # its id
         self._ended_at = 0.0
         self._settled = 0  # how much had begun when allocators gave back what they could, with nothing under way
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="memory", daemon=True).start()
+        thread = threading.Thread(target=self._run, name="memory", daemon=True)
+        thread.start()
+        self.thread = thread.native_id or 0
 
     def _run(self) -> None:
         while True:
             time.sleep(LOOK_IDLE_SECONDS if self._begun() == self._settled else LOOK_SECONDS)
             self.look()
-            if self.also is not None:
-                self.also()
 
     def look(self) -> None:
         """Does what the module's text says."""

@@ -176,7 +176,7 @@ class Interrupter:
         self._changed = threading.Condition()
         thread = threading.Thread(target=self._run, name="interrupter", daemon=True)
         thread.start()
-        self.thread = thread.native_id or 0
+        self.thread = thread.native_id or 0  # its id
 
     def cancel(self, query: Query) -> None:
         query.stop()

@@ -9,7 +9,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,6 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.database import open_database, pinned_cursor
 from engine.columnar.worker.query import Interrupter, Query, Slots, as_sql_error, cancelled, close_cursor, error_header
-from engine.columnar.worker.stillness import Stillness
 from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4
@@ -39,8 +37,6 @@ class Server:
         self._memory_limit = memory_limit
         self._interrupter = Interrupter()
         self._watch = memory.Watch(memory_limit, self._is_busy, lambda: self._taken, self._end_newest, self._leave)
-        stillness = Stillness(self._is_at_work, partial(self._leave, "still"), {self._interrupter.thread})
-        self._watch.also = stillness.look
         self._applying = False
         self._taken = 0  # frames, as which work comes
         self._database = open_database(memory_limit, threads, spill_directory)
@@ -69,7 +65,7 @@ class Server:
         """Reads frames until the socket ends."""
         threading.Thread(target=self._apply_all, name="applier", daemon=True).start()
         self._watch.start()
-        self._send({"op": "ready"}, ())
+        self._send({"op": "ready", "watchers": [os.getpid(), self._watch.thread, self._interrupter.thread]}, ())
         while True:
             fixed = self._receive(frames.FIXED.size)
             if fixed is None:
@@ -137,16 +133,10 @@ class Server:
             sys.stderr.flush()
             os._exit(1)
 
-    # ---- memory (memory.py), and stillness (stillness.py) --------------------------------------------------------
+    # ---- memory (memory.py) --------------------------------------------------------------------------------------
 
     def _is_busy(self) -> bool:
         return self._applying or bool(self._queries) or not self._work.empty()
-
-    def _is_at_work(self) -> bool:
-        """Whether something is to be done that waits for nobody else."""
-        return not self._send_lock.locked() and (
-            self._applying or any(query.has_slot or query.stopped for query in list(self._queries.values()))
-        )
 
     def _end_newest(self) -> bool:
         """Ends the newest query that is not ended yet with 53200. False if there is none."""

@@ -95,9 +95,8 @@ def main() -> None:
 
     def enter_and_spoil(keep: int, memory_limit: int) -> bool:
         alone = enter(keep, memory_limit)  # before threads start
-        from engine.columnar.worker import query, serve, stillness
+        from engine.columnar.worker import query, serve
 
-        stillness.LOOK_SECONDS, stillness.STILL_SECONDS = 0.1, 1.0
         for step, (owner, name) in STEPS.items():
             of = getattr(serve if owner == "Server" else query, owner)
             setattr(of, name, _faulty(step, getattr(of, name), wanted))

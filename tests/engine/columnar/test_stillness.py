@@ -1,21 +1,20 @@
-"""The worker ends where its threads wait for what never comes, and in no other case."""
+"""A worker is replaced where it does nothing for those who wait for it, and in no other case."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.columnar import stillness
 from engine.columnar.interface import UdfSignature
-from engine.columnar.worker import stillness
-from engine.columnar.worker.stillness import Stillness
-from tests.engine.columnar import faulty_worker
+from engine.columnar.stillness import Stillness
 from tests.engine.columnar.conftest import Database, query
 
 FAR = 60.0  # seconds
@@ -28,19 +27,19 @@ def over() -> Iterator[threading.Event]:
     event.set()
 
 
-def looked(monkeypatch: pytest.MonkeyPatch, due: Callable[[], bool], seconds: float) -> bool:
-    """Whether it would end the process within so many seconds."""
+def looked(monkeypatch: pytest.MonkeyPatch, due: bool, seconds: float) -> bool:
+    """Whether this process would be replaced within so many seconds."""
     monkeypatch.setattr(stillness, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(stillness, "STILL_SECONDS", 1.0)
-    left = threading.Event()
     # What other tests have left in this process does not count.
-    others = {thread.native_id or 0 for thread in threading.enumerate() if thread.name != "mine"}
-    watch = Stillness(due, left.set, others | not_python())
+    others = {thread.native_id or 0 for thread in threading.enumerate() if thread.name != "mine"} | not_python()
+    watch = Stillness(os.getpid(), others)
     end = time.monotonic() + seconds
-    while time.monotonic() < end and not left.is_set():
-        watch.look()
+    while time.monotonic() < end:
+        if watch.lasts(due):
+            return True
         time.sleep(0.02)
-    return left.is_set()
+    return False
 
 
 def not_python() -> set[int]:
@@ -55,12 +54,12 @@ def begin(function: Callable[[], object]) -> None:
 
 def test_threads_that_wait_for_each_other(monkeypatch: pytest.MonkeyPatch, over: threading.Event) -> None:
     begin(over.wait)
-    assert looked(monkeypatch, lambda: True, FAR)
+    assert looked(monkeypatch, True, FAR)
 
 
 def test_threads_that_wait_while_nothing_is_to_be_done(monkeypatch: pytest.MonkeyPatch, over: threading.Event) -> None:
     begin(over.wait)
-    assert not looked(monkeypatch, lambda: False, 2.5)
+    assert not looked(monkeypatch, False, 2.5)
 
 
 def test_a_thread_that_works_now_and_then(monkeypatch: pytest.MonkeyPatch, over: threading.Event) -> None:
@@ -69,7 +68,7 @@ def test_a_thread_that_works_now_and_then(monkeypatch: pytest.MonkeyPatch, over:
             sum(range(500_000))
 
     begin(work)
-    assert not looked(monkeypatch, lambda: True, 4.0)
+    assert not looked(monkeypatch, True, 4.0)
 
 
 def test_a_process_that_has_rested(monkeypatch: pytest.MonkeyPatch, over: threading.Event) -> None:
@@ -77,21 +76,20 @@ def test_a_process_that_has_rested(monkeypatch: pytest.MonkeyPatch, over: thread
     begin(over.wait)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    watch = Stillness(lambda: True, lambda: pytest.fail("it has left"))
+    watch = Stillness(os.getpid())
     for _ in range(3):
         now += 1000.0
-        watch.look()
+        assert not watch.lasts()
 
 
 SLEEPS = UdfSignature("f_sleep", "function", "sleep_slice", (TypeRef(oids.INT8), TypeRef(oids.FLOAT8)),
                       ("BIGINT", "DOUBLE"), TypeRef(oids.TEXT), "VARCHAR", volatile=True)  # fmt: skip
 
 
-async def test_a_query_that_sleeps_works_enough(
-    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_query_that_sleeps_works_enough(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """What sleeps in the worker does so in slices (pg_sleep), and is no wait for what never comes."""
-    faulty_worker.use(monkeypatch, tmp_path / "nothing")  # whose threads are still for a second at most
+    monkeypatch.setattr(stillness, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(stillness, "STILL_SECONDS", 1.0)
     sleeping = query("SELECT count(f_sleep(i, 3.0)) AS a FROM range(122880) AS r(i)", [(oids.INT8, "BIGINT")],
                      functions=(SLEEPS,))  # fmt: skip
     await database.client.start()
@@ -99,3 +97,18 @@ async def test_a_query_that_sleeps_works_enough(
     began = time.monotonic()
     assert await database.fetch(sleeping) == [(122880,)]
     assert time.monotonic() - began > 2.5 and database.client.process_id == first
+
+
+async def test_readers_that_take_nothing_are_no_wait_for_the_worker(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its query waits for them."""
+    monkeypatch.setattr(stillness, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(stillness, "STILL_SECONDS", 1.0)
+    plenty = query("SELECT range AS a FROM range(3000000)", [(oids.INT8, "BIGINT")])
+    stream = await database.client.batches(plenty, (), database.store.current)
+    await anext(stream)
+    first = database.client.process_id
+    await asyncio.sleep(3.0)
+    assert database.client.process_id == first
+    await stream.close()

@@ -1,0 +1,58 @@
+"""A query as its client has it, so that it can be sent again, in another form too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catalog.errors import SqlError
+from catalog.functions.duckdb_errors import TOO_MANY_DIGITS
+from catalog.types import lookup
+from engine.columnar.frames import Buffer
+from engine.columnar.interface import ColumnarQuery, RowEncoding, VirtualContent
+from engine.columnar.literals import literal
+from engine.storage.columns import ShapedArray
+
+
+@dataclass(slots=True)
+class Request:
+    """What a query is made of, so that it can be made again."""
+
+    query: ColumnarQuery
+    values: Sequence[object]
+    parameters: tuple[str, ...]
+    reader: object
+    encoding: RowEncoding | None
+    virtual: VirtualContent | None
+    memory: int
+    rows: Sequence[Buffer] | None = None  # in place of the table's: pairs as frames.encode_pairs makes them
+
+    def write_parameters(self) -> None:
+        """Makes SQL of the values. Raises 0A000 for what the types of the parameters cannot hold."""
+        wanted = self.query.parameters
+        self.parameters = tuple(literal(value, kind) for value, (_, kind) in zip(self.values, wanted, strict=True))
+
+    def turn(self, error: SqlError) -> bool:
+        """Puts the form of the query in place in which it does not meet this error: that reads arrays of any shape, or
+        has numerics of any number of digits. False if there is none: it is made under settings that nobody knows, or
+        needs values that were not computed."""
+        query = self.query
+        make = {ShapedArray.MESSAGE: query.in_whole, TOO_MANY_DIGITS: query.in_digits}.get(error.message)
+        if make is None:
+            return False
+        whole = make(self.encoding.settings if self.encoding is not None else None)
+        given = {source: value for (source, _), value in zip(query.parameters, self.values, strict=True)}
+        computed = whole.computed != query.computed[: len(whole.computed)]
+        unknown = any(source not in given for source, _ in whole.parameters)
+        if computed or unknown or not (whole.settings_free or self.encoding is not None or not query.settings_free):
+            return False
+        texts = dict(whole.texts)
+        for number in dict(query.texts):
+            texts.pop(number, None)  # they are text already
+        self.query = whole
+        self.values = [
+            value if value is None or source not in texts else lookup(texts[source]).text_encoder()(value).decode()
+            for value, source in ((given[source], source) for source, _ in whole.parameters)
+        ]
+        self.write_parameters()
+        return True
