@@ -19,7 +19,7 @@
                         (engine/execute/measured.py), and so do writes (`put` in engine/txn/transaction.py), results
                         that are kept (engine/session/collect.py) and connections (wire/connection.py)
     patience.py         calls that take long: a timer interrupts them, so that no call holds the event loop
-    processes.py        processes that work for a statement and end with it
+    processes.py        processes that work for a statement and end with it;  stillness.py  those that do nothing more
     durations.py        how long things take, as histograms for /metrics
     remembering.py      caches of what is made of a text: patterns, templates, time zones
     encodings.py        the encodings that clients may ask for;  binary_texts.py  texts within binary values

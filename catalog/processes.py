@@ -1,7 +1,8 @@
 """Processes that work for a statement beside a thread of it, and end when the statement does.
 
 Whoever waits for a thread cannot end what it does. A process that the thread waits for can be: `Errand.end` kills those
-that it has, and those that it would begin. What a process may have in memory the thread's meter says.
+that it has, and those that it would begin. One that waits for what never comes is killed too (catalog/stillness.py).
+What a process may have in memory the thread's meter says.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TypeVar
 
 from catalog.errors import SqlError
 from catalog.memory import UNLIMITED, meter
+from catalog.stillness import LOOK_SECONDS, Stillness
 
 ITSELF = 64 << 20  # bytes that a process takes before it does anything
 
@@ -44,7 +46,8 @@ class Errand:
                 process.kill()
 
     def output(self, command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:
-        """What a process writes that reads `given`, as far as it comes. Raises 57014 once the errand is ended."""
+        """What a process writes that reads `given`; nothing if it does not end well, be it in the midst of writing.
+        Raises 57014 once the errand is ended."""
         with self._lock:
             if self._ended:
                 raise SqlError("57014", "canceling statement due to user request")
@@ -56,8 +59,17 @@ class Errand:
                 env=environment,
             )
             self._processes.add(process)
+        watch = Stillness(process.pid)
+        more: bytes | None = given
         try:
-            return process.communicate(given)[0]
+            while True:
+                try:
+                    told, _ = process.communicate(more, LOOK_SECONDS)
+                    return b"" if process.returncode else told
+                except subprocess.TimeoutExpired:
+                    more = None  # it goes on with what it has
+                    if watch.lasts():
+                        process.kill()
         finally:
             with self._lock:
                 self._processes.discard(process)

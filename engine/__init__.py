@@ -77,7 +77,7 @@ short statements wait for processors all the same, long work gives way to them a
 query of the worker leaves its calls of Python functions between two steps (columnar/worker/calls.py). The worker is
 asked whether it hears when a query is cancelled, until that has ended, and when a statement ends that waits for a table
 to be loaded. If it does not answer, because one step of C keeps its interpreter (columnar/hearing.py), if it does
-nothing while somebody waits for it (columnar/stillness.py), or if one of its own threads fails, another worker takes
+nothing while somebody waits for it (columnar/watch.py), or if one of its own threads fails, another worker takes
 its place, and queries of which nothing has been sent run there.
 
 Threads that run the engine have stacks of 64 MB, for Python's recursion limit of 20,000 (shoal/stacks.py). The switch

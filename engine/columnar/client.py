@@ -40,6 +40,7 @@ from catalog.errors import SqlError
 from catalog.functions.duckdb_errors import memory_error, sql_error_call
 from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
+from catalog.stillness import LOOK_SECONDS, Stillness
 from engine.columnar import frames
 from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
@@ -49,7 +50,7 @@ from engine.columnar.hearing import Hearing
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill
 from engine.columnar.request import Request
-from engine.columnar.stillness import LOOK_SECONDS, Stillness, Watch
+from engine.columnar.watch import Watch
 from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
 from engine.priority import beside
@@ -303,6 +304,7 @@ class WorkerClient(ColumnarEngine):
         self._streams: dict[int, _Stream] = {}
         self._hearing = Hearing(self._ask, partial(self._replace, "does not answer"))
         self._sent: set[int] = set()  # tables that the worker was sent to load, and has not
+        self._blocked = 0  # how many wait for it to read
         self._watch = Watch(self._is_under_way, self._is_due, partial(self._replace, "does nothing"))
         self._watchers: frozenset[int] = frozenset()  # threads of the worker that only read or look after others
         self._identifiers = itertools.count(1)
@@ -522,10 +524,10 @@ class WorkerClient(ColumnarEngine):
             self._hearing.cancelled(stream.identifier, self.process_id or 0)
 
     def _is_under_way(self) -> bool:
-        return bool(self._streams or self._sent)
+        return bool(self._streams or self._sent or self._blocked)
 
     def _is_due(self) -> bool:
-        return bool(self._sent) or any(stream.waits for stream in self._streams.values())
+        return bool(self._sent or self._blocked) or any(stream.waits for stream in self._streams.values())
 
     def _ask(self, number: int) -> None:
         self._write({"op": "hear", "id": number})
@@ -661,7 +663,8 @@ class WorkerClient(ColumnarEngine):
         if self._closed:
             raise WorkerUnavailable("the analytic worker has been shut down")
         if self._frames is not None and self._starting is None:
-            await self._frames.writable.wait()
+            if not self._frames.writable.is_set():
+                await self._writable(self._frames.writable)
             if self._frames is not None:
                 return
         if self._starting is None:
@@ -673,6 +676,15 @@ class WorkerClient(ColumnarEngine):
             if self._closed and starting.cancelled():
                 raise WorkerUnavailable("the analytic worker has been shut down") from None
             raise
+
+    async def _writable(self, writable: asyncio.Event) -> None:
+        """Waits until the worker has read most of what it was sent."""
+        self._blocked += 1
+        self._watch.begin(self.process_id or 0, self._watchers)
+        try:
+            await writable.wait()
+        finally:
+            self._blocked -= 1
 
     async def _start(self) -> None:
         try:

@@ -22,6 +22,7 @@ import logging
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -36,6 +37,7 @@ import pyarrow as pa
 
 from catalog.errors import DISK_FULL, SqlError
 from engine.priority import beside
+from engine.storage.apart import watched
 from engine.storage.columns import Column, Numbers
 from engine.storage.holes import Given, allocated, give_back, oldest_reader, readers
 from engine.storage.keys import storage_prefix
@@ -67,6 +69,7 @@ SHRINK_BYTES = 64 << 20  # of pages without rows, and half of all, from which on
 FULL = 0.85  # part of its pages from which on a range is not packed
 NO_ROOM = 1 << 20  # bytes that a file system has left when a part of a write was all that it took
 APART_KEYS = 20_000  # layers of that many are written by a process of its own, which takes 50 ms to start
+_SENT = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))  # unlike those that faults of its own raise
 SLICE = 512
 PART_BYTES = 4 << 20
 DROP_SLICE = 5000  # keys
@@ -87,7 +90,8 @@ class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
 
 
 class WriterKilled(lmdb.Error):
-    """A process that writes was ended by a signal: what it had not committed is undone, and nothing else is wrong."""
+    """A process that writes was ended by somebody's signal, be it the system's for its memory or ours (apart.py): what
+    it had not committed is undone, and nothing else is wrong."""
 
 
 def sync_directory(path: str) -> None:
@@ -245,18 +249,22 @@ class Checkpoint:
             writer.abandon()
 
     def _write_apart(self, layer: Layer, pause: Callable[[float], None], lock: int) -> bool:
-        """Lets a process of its own do it. False if none could be started."""
-        with self._process(lock, "put", str(COMMIT_BYTES)) as process:
-            if process is None:
-                return False
-            with suppress(BrokenPipeError), closing(process.stdin) as sink:  # it says why it has ended
-                for keys, values in layer.newest():
-                    for start, stop in _parts(keys, values):
-                        started = time.thread_time()
-                        sink.writelines(_frame(keys[start:stop], values[start:stop]))
-                        pause(time.thread_time() - started)
-                sink.write(HEADER.pack(0, layer.last_lsn, len(layer.drops), 0))
-                sink.writelines(map(U32.pack, layer.drops))
+        """Lets a process of its own do it. False if none could be started, or it was killed."""
+        try:
+            with self._process(lock, "put", str(COMMIT_BYTES)) as process:
+                if process is None:
+                    return False
+                with suppress(BrokenPipeError), closing(process.stdin) as sink:  # it says why it has ended
+                    for keys, values in layer.newest():
+                        for start, stop in _parts(keys, values):
+                            started = time.thread_time()
+                            sink.writelines(_frame(keys[start:stop], values[start:stop]))
+                            pause(time.thread_time() - started)
+                    sink.write(HEADER.pack(0, layer.last_lsn, len(layer.drops), 0))
+                    sink.writelines(map(U32.pack, layer.drops))
+        except WriterKilled as error:
+            log.warning("the server itself writes its tables: %s", error)
+            return False
         return True
 
     def _delete_apart(self, names: list[bytes], stop: Callable[[], bool], lock: int) -> bool:
@@ -288,7 +296,7 @@ class Checkpoint:
     @contextmanager
     def _process(self, lock: int, *command: str, answers: list[str] | None = None) -> Iterator[Any]:
         """A process that writes here (engine/storage/writing.py), which is to end with the block, or None. Raises what
-        it has met. `answers`: where to put what it says besides."""
+        it has met, WriterKilled if it was. `answers`: where to put what it says besides."""
         try:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "engine.storage.writing", self.path, str(map_size(self.path)), *command],
@@ -302,7 +310,7 @@ class Checkpoint:
             log.warning("the server itself writes its tables, a process for it cannot be started: %s", error)
             yield None
             return
-        with process, beside(process.pid):
+        with process, beside(process.pid), watched(process):
             assert process.stdin is not None and process.stdout is not None
             try:
                 yield process
@@ -323,7 +331,7 @@ class Checkpoint:
         if kind == DISK:
             raise lmdb.DiskError(text)
         why = text or f"the process that wrote them has ended with status {status}"
-        raise WriterKilled(why) if status < 0 else lmdb.Error(why)
+        raise WriterKilled(why) if -status in _SENT else lmdb.Error(why)
 
     def delete_dropped(self, pause: Callable[[float], None], stop: Callable[[], bool]) -> bool:
         """Deletes the ranges of dropped storage ids, a slice a transaction, until `stop`; goes on where the last call,

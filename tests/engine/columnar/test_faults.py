@@ -18,11 +18,12 @@ import pyarrow as pa
 import pytest
 import pytest_asyncio
 
+from catalog import stillness
 from catalog.errors import SqlError
 from catalog.schema import Column, Layout, Table, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
-from engine.columnar import client, hearing, stillness
+from engine.columnar import client, hearing
 from engine.columnar.client import VERSIONS_KEPT
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.columnar.virtual import batch_of

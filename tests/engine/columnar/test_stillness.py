@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from catalog import stillness
+from catalog.stillness import Stillness
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.columnar import stillness
 from engine.columnar.interface import UdfSignature
-from engine.columnar.stillness import Stillness
 from tests.engine.columnar.conftest import Database, query
 
 FAR = 60.0  # seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -12,11 +13,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from catalog import stillness
 from catalog.errors import SqlError
 from engine.storage import checkpoint
 from engine.storage.checkpoint import Checkpoint
 from engine.storage.locking import DirectoryInUse, lock_directory
 from engine.storage.memtable import Memtable
+from engine.storage.views import Layer
 from tests.engine.storage.harness import Store, key
 
 
@@ -95,18 +98,95 @@ def test_what_was_dropped_is_deleted_and_makes_way(tables: Checkpoint, monkeypat
         assert tables.drops_in(transaction) == []
 
 
-def test_a_process_that_is_killed_has_written_nothing(tables: Checkpoint) -> None:
-    def kill(_: float) -> None:
-        os.kill(the_child(), signal.SIGKILL)
+def test_a_process_that_is_killed_has_written_nothing(tables: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the server writes it."""
+    own: list[int] = []
 
+    def write(layer: Layer, _: object) -> None:
+        assert stored(tables) == {key(1): b"kept"} and tables.flushed_lsn == 1
+        own.append(layer.last_lsn)
+
+    monkeypatch.setattr(tables, "_write_here", write)
     tables.write(layer(1, {key(1): b"kept"}), no_pause)
-    with pytest.raises(SqlError, match="has ended with status -9") as raised:
-        tables.write(layer(2, {key(number): b"x" for number in range(100_000)}), kill)
-    assert raised.value.sqlstate == "58030"
-    assert stored(tables) == {key(1): b"kept"}
-    assert tables.flushed_lsn == 1
-    tables.write(layer(2, {key(2): b"later"}), no_pause)
+    tables.write(layer(2, {key(number): b"x" for number in range(100_000)}), lambda _: end_the_child(signal.SIGKILL))
+    assert own == [2]
+    tables.write(layer(3, {key(2): b"later"}), no_pause)
     assert stored(tables) == {key(1): b"kept", key(2): b"later"}
+
+
+def end_the_child(number: signal.Signals) -> None:
+    with contextlib.suppress(StopIteration):  # it was
+        os.kill(the_child(), number)
+
+
+@pytest.fixture
+def quick(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Checkpoint]:
+    """Tables of which every layer and range is written by another process, which is not waited for if it does nothing
+    for a second; the server can write as well."""
+    monkeypatch.setattr(checkpoint, "APART_KEYS", 0)
+    monkeypatch.setattr(checkpoint, "DROP_SLICE", 10)
+    monkeypatch.setattr(stillness, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(stillness, "STILL_SECONDS", 1.0)
+    lock = lock_directory(str(tmp_path))
+    opened = Checkpoint(str(tmp_path / "rows"), lock=lock)
+    yield opened
+    opened.close()
+    os.close(lock)
+
+
+ENDS = (signal.SIGKILL, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("place", [0, 1, 5])
+def test_a_layer_is_written_whatever_becomes_of_the_process(
+    quick: Checkpoint, number: signal.Signals, place: int
+) -> None:
+    """`place`: how much it has been given."""
+    given: list[float] = []
+
+    def end(worked: float) -> None:
+        given.append(worked)
+        if len(given) == place + 1:
+            end_the_child(number)
+
+    quick.write(layer(1, {key(0): b"before"}), no_pause)
+    rows = {key(number): b"x" * 1000 for number in range(20_000)}
+    quick.write(layer(2, dict(rows), [7]), end)
+    assert stored(quick) == rows and quick.flushed_lsn == 2 and len(given) > place
+    with quick.environment.begin() as transaction:
+        assert quick.drops_in(transaction) == [7]
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("work", ["delete", "pack"])
+def test_a_range_is_deleted_or_packed_whatever_becomes_of_the_process(
+    quick: Checkpoint, number: signal.Signals, work: str
+) -> None:
+    """One that was stopped holds nobody who stops it."""
+    kept = {key(number, 2): b"y" for number in range(10)}
+    rows = {key(number): b"x" * 100 for number in range(2_000)}
+    quick.write(layer(1, rows | dict(kept)), no_pause)
+    looks: list[int] = []
+
+    def stop() -> bool:
+        end_the_child(number)
+        looks.append(1)
+        return number == signal.SIGSTOP and len(looks) > 3
+
+    if work == "delete":
+        quick.write(layer(2, {}, [1]), no_pause)
+        quick.delete_dropped(no_pause, stop)
+        quick.delete_dropped(no_pause, lambda: False)
+        assert stored(quick) == kept
+    else:
+        quick.write(layer(2, {name: None for place, name in enumerate(rows) if place % 4}), no_pause)
+        low, high = key(0), key(0, 2)
+        left = quick.pack(low, high, no_pause, stop)
+        while left is not None:
+            left = quick.pack(left, high, no_pause, lambda: False)
+        assert stored(quick) == dict([*rows.items()][::4]) | kept
+    assert looks
 
 
 def test_what_cannot_be_written_is_told(tables: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,18 @@
-"""Whether the worker waits for what never comes: its threads, of libraries too, for each other, or somebody stopped it.
+"""Whether a process that somebody waits for waits itself for what never comes.
 
-While somebody waits for the worker, a look a second asks what its threads have done since the last one. Once they have
-neither worked, nor waited for a processor or a disk, for STILL_SECONDS, another worker takes its place, and what was
-under way runs there. A worker that works, and hears nobody, is another matter: hearing.py.
+Its threads, of libraries too, may wait for each other, or somebody has stopped it. It is looked at again and again:
+what have its threads done since the last look? Once they have neither worked, nor waited for a processor or a disk, for
+STILL_SECONDS, nothing will come of it. Where the system does not tell, no process is still.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Set
+from collections.abc import Set
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0  # between two looks
 STILL_SECONDS = 10.0
 NOTHING = 0.005  # of a processor: what wakes up only to look whether there is something to do takes less
 
@@ -26,7 +25,7 @@ class Stillness:
         self._watchers = watchers
         self._looked = time.monotonic()
         self._still = 0.0
-        self._done = -1.0
+        self._done = 0.0
 
     def lasts(self, due: bool = True) -> bool:
         """Whether they are for too long; to be asked again and again. `due`: they have something to do."""
@@ -36,46 +35,12 @@ class Stillness:
             return False
         self._looked = now
         done, reads = threads_have_done(self._pid, self._watchers)
-        if not due or reads or abs(done - self._done) > NOTHING * passed:  # it falls when threads end
+        if not due or reads or not done or abs(done - self._done) > NOTHING * passed:  # it falls when threads end
             self._still = 0.0
         else:
             self._still += min(passed, 2 * LOOK_SECONDS)  # whoever looks may have rested
         self._done = done
         return self._still >= STILL_SECONDS
-
-
-class Watch:
-    """Over a worker, while anything is `under_way` there. `due`: whether somebody waits for it, and it for nobody.
-    `replace`: puts another worker in its place."""
-
-    def __init__(self, under_way: Callable[[], bool], due: Callable[[], bool], replace: Callable[[], None]) -> None:
-        self._under_way = under_way
-        self._due = due
-        self._replace = replace
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self, pid: int, watchers: Set[int]) -> None:
-        """Something is under way."""
-        if self._timer is None:
-            self._later(Stillness(pid, watchers))
-
-    def clear(self) -> None:
-        """The worker is gone."""
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-
-    def _later(self, of: Stillness) -> None:
-        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look, of)
-
-    def _look(self, of: Stillness) -> None:
-        self._timer = None
-        if not self._under_way():
-            return
-        if of.lasts(self._due()):
-            self._replace()
-        else:
-            self._later(of)
 
 
 def threads_have_done(pid: int, others: Set[int] = frozenset()) -> tuple[float, bool]:
