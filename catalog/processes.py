@@ -39,11 +39,14 @@ class Errand:
             _of_thread.errand = before
 
     def end(self) -> None:
-        """Nobody waits for it any more."""
-        with self._lock:
-            self._ended = True
-            for process in self._processes:
-                process.kill()
+        """Nobody waits for it any more. Does not wait itself: whoever begins a process looks again."""
+        self._ended = True
+        if self._lock.acquire(blocking=False):
+            try:
+                for process in self._processes:
+                    process.kill()
+            finally:
+                self._lock.release()
 
     def output(self, command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:
         """What a process writes that reads `given`; nothing if it does not end well, be it in the midst of writing.
@@ -59,6 +62,8 @@ class Errand:
                 env=environment,
             )
             self._processes.add(process)
+        if self._ended:
+            process.kill()
         watch = Stillness(process.pid)
         more: bytes | None = given
         try:

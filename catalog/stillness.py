@@ -3,6 +3,9 @@
 Its threads, of libraries too, may wait for each other, or somebody has stopped it. It is looked at again and again:
 what have its threads done since the last look? Once they have neither worked, nor waited for a processor or a disk, for
 STILL_SECONDS, nothing will come of it. Where the system does not tell, no process is still.
+
+Linux counts how long a thread has waited for a processor when it gets one (proc(5): schedstat). Until then its state
+tells: it could run.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ class Stillness:
         if passed < LOOK_SECONDS / 2:
             return False
         self._looked = now
-        done, reads = threads_have_done(self._pid, self._watchers)
-        if not due or reads or not done or abs(done - self._done) > NOTHING * passed:  # it falls when threads end
+        done, ready = threads_have_done(self._pid, self._watchers)
+        if not due or ready or not done or abs(done - self._done) > NOTHING * passed:  # it falls when threads end
             self._still = 0.0
         else:
             self._still += min(passed, 2 * LOOK_SECONDS)  # whoever looks may have rested
@@ -45,16 +48,33 @@ class Stillness:
 
 def threads_have_done(pid: int, others: Set[int] = frozenset()) -> tuple[float, bool]:
     """Seconds for which the threads of a process but the others have worked, or waited for processors, together; and
-    whether one of them waits for a disk (proc(5))."""
-    done, reads = 0, False
+    whether one of them does so now, or waits for a disk."""
+    done, ready = 0.0, False
     with contextlib.suppress(OSError):  # it has ended
         for thread in os.listdir(f"/proc/{pid}/task"):
-            if int(thread) in others:
-                continue
-            with contextlib.suppress(OSError, ValueError):  # the thread has
-                done += sum(map(int, _read(f"/proc/{pid}/task/{thread}/schedstat").split()[:2]))
-                reads = reads or _read(f"/proc/{pid}/task/{thread}/stat").rpartition(")")[2].split()[0] == "D"
-    return done / 1e9, reads
+            if int(thread) not in others:
+                worked, waited = thread_has_done(pid, int(thread))
+                done += worked + waited
+                ready = ready or state_of(pid, int(thread)) in (READY, DISK)
+    return done, ready
+
+
+READY, DISK = "R", "D"
+
+
+def thread_has_done(pid: int, thread: int) -> tuple[float, float]:
+    """Seconds for which a thread of a process has worked, and for which it has waited for processors."""
+    with contextlib.suppress(OSError, ValueError):  # it has ended, or the system does not tell
+        worked, waited, _ = map(int, _read(f"/proc/{pid}/task/{thread}/schedstat").split())
+        return worked / 1e9, waited / 1e9
+    return 0.0, 0.0
+
+
+def state_of(pid: int, thread: int) -> str:
+    """The state of a thread of a process, as proc(5) has it; "" where it is unknown."""
+    with contextlib.suppress(OSError, IndexError):
+        return _read(f"/proc/{pid}/task/{thread}/stat").rpartition(")")[2].split()[0]
+    return ""
 
 
 def _read(path: str) -> str:

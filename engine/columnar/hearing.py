@@ -13,9 +13,10 @@ The worker is asked where somebody waits for it no more:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
+
+from catalog.stillness import READY, state_of, thread_has_done
 
 CANCEL_SECONDS = 0.6  # in which a worker that has a processor hears that a query is cancelled
 PATIENCE_SECONDS = 3.0  # the same of other questions: what others compute may keep the interpreter for a second
@@ -84,7 +85,12 @@ class Hearing:
 
     def _look(self, pid: int, seconds: float, since: float, waited: float) -> None:
         passed = time.monotonic() - since
-        left = min(seconds - (passed - (_waited(pid) - waited)), CANCEL_PATIENCE - passed)
+        left = seconds - (passed - (_waited(pid) - waited))
+        if (
+            left <= 0 and state_of(pid, pid) == READY
+        ):  # it has waited since it had a processor last: nobody counts it yet
+            left = LAST_SECONDS
+        left = min(left, CANCEL_PATIENCE - passed)
         if left > 0:
             self._later(max(left, LAST_SECONDS), self._look, pid, seconds, since, waited)
         else:
@@ -92,7 +98,5 @@ class Hearing:
 
 
 def _waited(pid: int) -> float:
-    """Seconds for which the main thread of a process, which reads, has waited for processors (proc(5))."""
-    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
-        return int(file.read().split()[1]) / 1e9
-    return 0.0
+    """Seconds for which the main thread of a process, which reads, has waited for processors."""
+    return thread_has_done(pid, pid)[1]
