@@ -693,7 +693,7 @@ class WorkerClient(ColumnarEngine):
                     await self._start_once()
                     return
                 except (OSError, TimeoutError, _Loss) as error:
-                    if not left:
+                    if not left or isinstance(error, TimeoutError):
                         raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
                 while self._frames is not None:  # its end is not to be taken for the next one's
                     await asyncio.sleep(0)
@@ -724,13 +724,13 @@ class WorkerClient(ColumnarEngine):
             raise
 
     async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
-        """Raises TimeoutError where it takes too long, or nothing is done."""
+        """Raises TimeoutError where it takes too long, _Loss where nothing is done."""
         watch = Stillness(pid)
         async with asyncio.timeout(START_SECONDS):
             while not ready.done():
                 await asyncio.wait((ready,), timeout=LOOK_SECONDS)
                 if not ready.done() and watch.lasts():
-                    raise TimeoutError
+                    raise _Loss
             await ready
 
     def _spawn(self, descriptor: int) -> subprocess.Popen[bytes]:
