@@ -20,7 +20,8 @@ In a cluster:
 
     carrying.py           a connection on a node: what the node runs itself, and what it carries to the leader
     reaching.py           which tablespaces its statements concern
-    relay.py, relay_cycle.py, client.py, client_core.py    the session at the leader
+    relay.py, relay_host.py, relay_cycle.py, client.py, client_core.py    the session at the leader
+    frozen.py             a leader that takes nothing any more
     carriers.py           which nodes carry sessions here: these sessions end with their node
     peering.py            how nodes recognise each other
 

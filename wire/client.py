@@ -173,9 +173,13 @@ class ClientConnection(asyncio.Protocol):
         """Whether the frames received so far end where a message ends."""
         return self._stream.at_boundary
 
-    async def cancel(self) -> None:
+    async def cancel(self) -> bool:
         """Asks the server to cancel what runs (`send_cancel`)."""
-        await send_cancel(self.host, self.port, self.process_id, self.secret, certificate=self._certificate)
+        return await send_cancel(self.host, self.port, self.process_id, self.secret, certificate=self._certificate)
+
+    async def takes(self) -> bool:
+        """Whether the server takes requests: one to cancel what nobody runs."""
+        return await send_cancel(self.host, self.port, 0, bytes(4), certificate=self._certificate)
 
     def close(self) -> None:
         """Says Terminate and closes when everything is sent."""
@@ -225,21 +229,25 @@ class ClientConnection(asyncio.Protocol):
 
 
 async def send_cancel(
-    host: str, port: int, process_id: int, secret: bytes, timeout: float = CANCEL_TIMEOUT, certificate: str = ""
-) -> None:
+    host: str, port: int, process_id: int, secret: bytes, timeout: float | None = None, certificate: str = ""
+) -> bool:
     """Asks a server to cancel what a session runs, over a connection of its own (55.2.8). Returns when it has taken the
-    request, or cannot be reached; nobody says how it went."""
-    with contextlib.suppress(OSError, TimeoutError, tls.NotTlsError):
-        async with asyncio.timeout(timeout):
-            context = tls.for_nodes() if certificate else None
-            reader, writer = await asyncio.open_connection(host, port, ssl=context)
-            try:
-                if certificate:
-                    tls.check_certificate(writer.transport, certificate)
-                writer.write(client_core.cancel_request(process_id, secret))
-                await reader.read(1)  # the server closes when it has taken the request
-            finally:
-                writer.close()
+    request, or cannot be reached; nobody says how it went. False: it could be reached, and has not taken it in time."""
+    try:
+        async with asyncio.timeout(CANCEL_TIMEOUT if timeout is None else timeout):
+            with contextlib.suppress(OSError, tls.NotTlsError):
+                context = tls.for_nodes() if certificate else None
+                reader, writer = await asyncio.open_connection(host, port, ssl=context)
+                try:
+                    if certificate:
+                        tls.check_certificate(writer.transport, certificate)
+                    writer.write(client_core.cancel_request(process_id, secret))
+                    await reader.read(1)  # the server closes when it has taken the request
+                finally:
+                    writer.close()
+    except TimeoutError:
+        return False
+    return True
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:

@@ -54,12 +54,14 @@ from functools import partial
 from typing import Protocol
 
 from catalog.errors import SqlError
-from engine.session.settings import DEFINITIONS, REPORTED, set_statement
+from engine.session.settings import DEFINITIONS, REPORTED, milliseconds, set_statement
 from wire import client_core, core, messages
 from wire.client import ClientConnection, ConnectionLostError
 from wire.client_core import FRONTEND_BULK, Frame, FrameStream
+from wire.frozen import end_if_frozen, watch
 from wire.peering import PREFIX
 from wire.relay_cycle import OTHER, Cycle, effect
+from wire.relay_host import RelayHost
 
 READ_AHEAD = 1 << 20
 DEADLINE = 15.0  # seconds within which a leader must be found and reached
@@ -118,68 +120,6 @@ class SessionImage:
     client: str = ""
 
 
-class RelayHost(Protocol):
-    """What the relay asks of the client's connection."""
-
-    @property
-    def leads_here(self) -> bool:
-        """Whether this node has become the leader itself, so that nothing needs to be carried."""
-
-    def started(self, sql: bytes) -> None:
-        """The client's statement runs at the leader now; b'' where its text is not known."""
-
-    def answered(self, status: str) -> None:
-        """It is over, with this transaction status: the client's turn."""
-
-    def send(self, data: bytes) -> None:
-        """Sends to the client, behind everything sent before."""
-
-    async def drained(self) -> None:
-        """Waits while the client does not read. Raises CancelledError when it is gone."""
-
-    def pause(self, reason: str) -> None: ...
-    def resume(self, reason: str) -> None: ...
-
-    def statement(self, name: bytes) -> core.Parse | None:
-        """What the client prepared under a name by Parse or PREPARE (its inner text), None if nothing."""
-
-    def statement_names(self) -> Sequence[bytes]: ...
-
-    def adopt_statement(self, statement: core.Parse) -> None:
-        """The client has prepared it at the leader: it is planned here when it is first used here."""
-
-    def forget_statement(self, name: bytes | None) -> None:
-        """The client has closed it at the leader; None: all of them."""
-
-    def adopt_settings(self, settings: Mapping[str, str]) -> None:
-        """Values that the session's settings have now; the client has been told."""
-
-    def committed(self, token: str) -> None:
-        """`_shoal.last_commit` of the leader: what the session's own reads must see."""
-
-    def listened(self, actions: str) -> None:
-        """LISTEN and UNLISTEN that a transaction has committed at the leader, as JSON: they are for this node."""
-
-    def commits_lost(self) -> None:
-        """The client was told of commits that may be lost: its session is to end. Called at any time."""
-
-    def end_block(self) -> None:
-        """The block ended at the leader: so does the local one, in which nothing was done. Sends nothing."""
-
-    def settings_lost(self, names: Sequence[str]) -> None:
-        """The client was told of changes that were lost with their transaction: it is to be told what is true."""
-
-    def fail_block(self, error: SqlError | None) -> None:
-        """The session is in a failed block now, whether the block was begun here or at the leader. Sends nothing.
-
-        With an error, the client does not know it yet: the error answers its next statement, a COMMIT too, which then
-        ends the block; but a ROLLBACK is simply done.
-        """
-
-    def skip_to_sync(self) -> None:
-        """The client has been sent an error in the midst of extended messages: what it sends up to Sync is dropped."""
-
-
 class _LeaderGoneError(Exception):
     """The leader says that it goes away."""
 
@@ -210,7 +150,7 @@ class Relay:
         self._first: deque[Frame] = deque()
         self._given_back = b""
         self._arrival: asyncio.Future[None] | None = None
-        self._cancelling: asyncio.Task[None] | None = None
+        self._cancelling: asyncio.Task[bool] | None = None
         self._opening: asyncio.Task[None] | None = None  # the task of `carry` while it looks for the leader
         self._interrupted: SqlError | None = None
         self._resting = True  # nobody reads what the leader says
@@ -308,9 +248,10 @@ class Relay:
         return Cycle(cycle.status)
 
     def cancel(self) -> None:
-        """Asks the leader to cancel what runs. The answer comes the ordinary way."""
-        if self._leader is not None and not self._leader.lost and self._opening is None:
-            self._cancelling = asyncio.get_running_loop().create_task(self._leader.cancel())
+        """Asks the leader to cancel what runs. The answer comes the ordinary way, or the connection breaks."""
+        leader = self._leader
+        if leader is not None and not leader.lost and self._opening is None:
+            self._cancelling = asyncio.get_running_loop().create_task(end_if_frozen(leader, leader.cancel()))
 
     def interrupt(self, error: SqlError) -> bool:
         """Ends the search for a leader: `carry` raises the error. False when there is one already."""
@@ -473,6 +414,8 @@ class Relay:
         loop = asyncio.get_running_loop()
         up = loop.create_task(self._send_cycle(leader, cycle))
         down = loop.create_task(self._answer(leader, cycle))
+        timeout = milliseconds(self._known.get("statement_timeout", "0"))
+        watching = loop.create_task(watch(leader, timeout / 1000)) if timeout else None
         try:
             await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
             if not down.done():
@@ -484,6 +427,8 @@ class Relay:
             await up
             await self._end_of_message()  # the leader may have been lost since
         finally:
+            if watching is not None:
+                watching.cancel()
             up.cancel()
             down.cancel()
             await asyncio.wait((up, down))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 
 import psycopg
@@ -11,7 +13,7 @@ import pytest
 from catalog.errors import SqlError
 from tests.server import ShoalServer
 from tests.wire.leader_proxy import LeaderProxy
-from wire import client_core, core, messages
+from wire import client, client_core, core, frozen, messages
 from wire.client_core import Frame, FrameStream
 from wire.relay import NOT_LEADING, ClientGoneError, Relay, SessionImage, Target
 
@@ -363,6 +365,50 @@ async def test_cancel_reaches_the_leader(rig: Rig) -> None:
     await asyncio.sleep(0.3)
     rig.relay.cancel()
     assert (await rig.front.until(b"Z"))[-2:] == ["E 57014", "Z I"]
+
+
+@pytest.mark.parametrize("how", ["cancel", "statement_timeout"])
+@pytest.mark.parametrize("block", [False, True])
+async def test_a_statement_at_a_leader_that_is_frozen_ends(
+    monkeypatch: pytest.MonkeyPatch, how: str, block: bool
+) -> None:
+    """With what is known of its outcome. The leader would watch over the timeout; its connections stay open."""
+    monkeypatch.setattr(client, "CANCEL_TIMEOUT", 1.0)
+    settings = {"statement_timeout": "1s"} if how == "statement_timeout" else {}
+    with ShoalServer() as leader:
+        async with LeaderProxy(leader.port) as proxy:
+            rig = Rig(proxy)
+            image = SessionImage(IMAGE.startup, settings, block=("BEGIN",) if block else ())
+            carried = rig.carry(core.Query(b"SELECT pg_sleep(60)"), image=image)
+            async with asyncio.timeout(DONE):
+                while not _sleeps(leader):
+                    await asyncio.sleep(0.05)
+            os.kill(leader.pid, signal.SIGSTOP)
+            try:
+                if how == "cancel":
+                    rig.relay.cancel()
+                if block:
+                    assert await rig.front.until(b"Z") == ["E 40001", "Z E"]
+                else:
+                    with pytest.raises(SqlError) as caught:
+                        await carried
+                    assert caught.value.sqlstate == "08007"
+            finally:
+                os.kill(leader.pid, signal.SIGCONT)
+            rig.relay.close()
+
+
+async def test_a_leader_that_goes_on_is_waited_for(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
+    """Each statement has the timeout for itself."""
+    monkeypatch.setattr(frozen, "LATE", -0.9)
+    image = SessionImage(IMAGE.startup, {"statement_timeout": "1s"})
+    assert (await rig.query("; ".join(["SELECT pg_sleep(0.3)"] * 5), image))[-1] == "Z I"
+
+
+def _sleeps(server: ShoalServer) -> bool:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        active = "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(60)%' AND pid <> %s"
+        return connection.execute(active, (connection.info.backend_pid,)).fetchone() is not None
 
 
 async def test_a_client_that_does_not_read_stops_the_leaders_frames(rig: Rig) -> None:
