@@ -7,15 +7,20 @@ What a process may have in memory the thread's meter says.
 
 from __future__ import annotations
 
+import array
+import contextlib
+import fcntl
 import resource
 import subprocess
+import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TypeVar
 
+from catalog import stillness
 from catalog.errors import SqlError
 from catalog.memory import UNLIMITED, meter
-from catalog.stillness import LOOK_SECONDS, Stillness
+from catalog.stillness import Stillness
 
 ITSELF = 64 << 20  # bytes that a process takes before it does anything
 
@@ -64,23 +69,51 @@ class Errand:
             self._processes.add(process)
         if self._ended:
             process.kill()
-        watch = Stillness(process.pid)
-        more: bytes | None = given
         try:
-            while True:
-                try:
-                    told, _ = process.communicate(more, LOOK_SECONDS)
-                    return b"" if process.returncode else told
-                except subprocess.TimeoutExpired:
-                    more = None  # it goes on with what it has
-                    if watch.lasts():
-                        process.kill()
+            with watched(process):
+                told, _ = process.communicate(given)
+            return b"" if process.returncode else told
         finally:
             with self._lock:
                 self._processes.discard(process)
             if process.returncode is None:
                 process.kill()
                 process.wait()
+
+
+@contextlib.contextmanager
+def watched(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kills a process, of which the calling thread writes the input and reads the output, where it does nothing more
+    though it has something to do."""
+    over = threading.Event()
+    thread = threading.Thread(target=_watch, args=(process, over), name="process-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch(process: subprocess.Popen[bytes], over: threading.Event) -> None:
+    watch = Stillness(process.pid)
+    while not over.wait(stillness.LOOK_SECONDS):
+        if watch.lasts(_has_to_read(process.stdin) and not _unread(process.stdout)):
+            process.kill()
+
+
+def _has_to_read(pipe: IO[bytes] | None) -> bool:
+    """Whether who reads a pipe, into which this process writes, has something to read, or its end."""
+    return pipe is None or pipe.closed or _unread(pipe) > 0
+
+
+def _unread(pipe: IO[bytes] | None) -> int:
+    """Bytes in a pipe, at either end of it."""
+    found = array.array("i", (0,))
+    with contextlib.suppress(OSError, ValueError):  # it has just been closed
+        if pipe is not None:
+            fcntl.ioctl(pipe.fileno(), termios.FIONREAD, found)
+    return found[0]
 
 
 class _OfThread(threading.local):

@@ -64,7 +64,7 @@ memtables and the row path. Beside it:
 
     flush              a thread that writes memtables into LMDB. It leaves large layers, and large ranges that are to be
                        deleted, to a process of a second or so (storage/writing.py); what one that is killed, or does
-                       nothing more, was to do the thread does (storage/apart.py)
+                       nothing more, was to do the thread does (catalog/processes.py)
     bulk work          a thread for a statement (bulk/thread.py), in Arrow and NumPy, which release the interpreter
     changelog          a thread for new and retired segments; where the kernel cannot sync by itself, another one syncs
     long values        a process for each JSON text of more than 2 MB, and for each array, row, multirange, path, text

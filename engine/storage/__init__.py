@@ -9,7 +9,6 @@
     keys.py, rows.py, row_batches.py, columns.py, arrays.py    stored forms: keys, one row, many rows, columns
     memtable.py, views.py, merging.py    committed versions in memory; reading through all layers
     checkpoint.py, flush.py, writing.py    LMDB; the thread that writes into it; the process that writes large layers
-    apart.py                               that process as the thread waits for it
     runs.py, newest.py    bulk runs; a whole table as it stands now
     readonly.py, leaves.py    reading LMDB in another process; leaf pages as columns
     leaning.py        branches: how storage ids share what a parent has stored

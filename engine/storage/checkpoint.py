@@ -36,8 +36,8 @@ import numpy as np
 import pyarrow as pa
 
 from catalog.errors import DISK_FULL, SqlError
+from catalog.processes import watched
 from engine.priority import beside
-from engine.storage.apart import watched
 from engine.storage.columns import Column, Numbers
 from engine.storage.holes import Given, allocated, give_back, oldest_reader, readers
 from engine.storage.keys import storage_prefix
@@ -90,8 +90,8 @@ class FormatTooNew(SqlError):  # noqa: N818 - named for what is the matter
 
 
 class WriterKilled(lmdb.Error):
-    """A process that writes was ended by somebody's signal, be it the system's for its memory or ours (apart.py): what
-    it had not committed is undone, and nothing else is wrong."""
+    """A process that writes was ended by somebody's signal, be it the system's for its memory or ours
+    (catalog/processes.py): what it had not committed is undone, and nothing else is wrong."""
 
 
 def sync_directory(path: str) -> None:

@@ -36,7 +36,6 @@ def test_a_process_that_ends_in_the_midst_has_said_nothing(end: str) -> None:
 
 def test_one_that_does_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stillness, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(processes, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(stillness, "STILL_SECONDS", 1.0)
     began = time.monotonic()
     assert output(SAYS + "os.kill(os.getpid(), signal.SIGSTOP)") == b""
@@ -44,9 +43,25 @@ def test_one_that_does_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     assert time.monotonic() - began < 60
 
 
+def test_one_that_waits_for_this_process_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that gets no processor is not the process's fault, be it late with the input or with the answer."""
+    monkeypatch.setattr(stillness, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(stillness, "STILL_SECONDS", 0.5)
+    talk = subprocess.Popen.communicate
+
+    def talk_late(self: Any, given: bytes) -> Any:
+        time.sleep(2.0)
+        self.stdin.write(given[:100_000])
+        time.sleep(2.0)
+        return talk(self, given[100_000:])
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", talk_late)
+    answers = "import os, sys\nwhile part := os.read(0, 50_000): os.write(1, part)"
+    assert output(answers, bytes(1_000_000)) == bytes(1_000_000)
+
+
 def test_one_that_works_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stillness, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(processes, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(stillness, "STILL_SECONDS", 0.5)
     works = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: sum(range(1000))\nprint('done')"
     assert output(works) == b"done\n"
