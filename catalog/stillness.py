@@ -17,6 +17,7 @@ from collections.abc import Set
 
 LOOK_SECONDS = 1.0  # between two looks
 STILL_SECONDS = 10.0
+READY, DISK = "R", "D"  # states of a thread: it works or could, it waits for a disk
 NOTHING = 0.005  # of a processor: what wakes up only to look whether there is something to do takes less
 
 
@@ -57,9 +58,6 @@ def threads_have_done(pid: int, others: Set[int] = frozenset()) -> tuple[float, 
                 done += worked + waited
                 ready = ready or state_of(pid, int(thread)) in (READY, DISK)
     return done, ready
-
-
-READY, DISK = "R", "D"
 
 
 def thread_has_done(pid: int, thread: int) -> tuple[float, float]:

@@ -86,10 +86,8 @@ class Hearing:
     def _look(self, pid: int, seconds: float, since: float, waited: float) -> None:
         passed = time.monotonic() - since
         left = seconds - (passed - (_waited(pid) - waited))
-        if (
-            left <= 0 and state_of(pid, pid) == READY
-        ):  # it has waited since it had a processor last: nobody counts it yet
-            left = LAST_SECONDS
+        if left <= 0 and state_of(pid, pid) == READY:
+            left = LAST_SECONDS  # it waits for a processor now, which is counted once it has got one
         left = min(left, CANCEL_PATIENCE - passed)
         if left > 0:
             self._later(max(left, LAST_SECONDS), self._look, pid, seconds, since, waited)

@@ -269,29 +269,32 @@ class Checkpoint:
 
     def _delete_apart(self, names: list[bytes], stop: Callable[[], bool], lock: int) -> bool:
         """Lets a process of its own delete ranges, until `stop`. False if none could be started, or it was killed."""
-        try:
-            with self._process(lock, "delete", str(DROP_SLICE), *(name.hex() for name in names)) as process:
-                if process is None:
-                    return False
-                _wait(process, stop)
-        except WriterKilled as error:
-            log.warning("the server itself deletes what was dropped: %s", error)
-            return False
-        return True
+        ranges = [name.hex() for name in names]
+        return self._done_apart(lock, stop, "deletes what was dropped", "delete", str(DROP_SLICE), *ranges)
 
     def _pack_apart(self, low: bytes, high: bytes, stop: Callable[[], bool], lock: int) -> bytes | None:
         """Lets a process of its own pack a range, until `stop`: where it has to go on, None for the end. Where there is
         no such process, or it was killed, that is where it began."""
         answers: list[str] = []
-        try:
-            with self._process(lock, "pack", str(DROP_SLICE), low.hex(), high.hex(), answers=answers) as process:
-                if process is None:
-                    return low
-                _wait(process, stop)
-        except WriterKilled as error:
-            log.warning("the server itself packs tables: %s", error)
+        command = "pack", str(DROP_SLICE), low.hex(), high.hex()
+        if not self._done_apart(lock, stop, "packs tables", *command, answers=answers):
             return low
         return bytes.fromhex(answers[0].partition(" ")[2]) if answers else None
+
+    def _done_apart(
+        self, lock: int, stop: Callable[[], bool], work: str, *command: str, answers: list[str] | None = None
+    ) -> bool:
+        """Waits for a process that needs no input, until `stop`. False if none could be started, or it was killed: then
+        the server does its `work`."""
+        try:
+            with self._process(lock, *command, answers=answers) as process:
+                if process is None:
+                    return False
+                _wait(process, stop)
+        except WriterKilled as error:
+            log.warning("the server itself %s: %s", work, error)
+            return False
+        return True
 
     @contextmanager
     def _process(self, lock: int, *command: str, answers: list[str] | None = None) -> Iterator[Any]:

@@ -254,12 +254,12 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
                 piece = Piece(f"CASE WHEN {guard} THEN {piece.sql} END", piece.form, piece.fields)
                 computed.append((item, layout.add("x", item.type, piece)))
                 continue
-            parts = [part for part in walk(item)]
+            parts = list(walk(item))
             if any(isinstance(part, tree.Var) and part.column == 0 for part in parts):
                 not_supported("a whole row in an action of MERGE")
             add_inputs(parts)
     if not computed:
-        parts = [part for part in walk(statement.condition)]
+        parts = list(walk(statement.condition))
         whole = [part for part in parts if isinstance(part, tree.Var) and not part.column]
         if not whole and not any(isinstance(part, tree.SubLink) for part in parts):
             add_inputs(parts)

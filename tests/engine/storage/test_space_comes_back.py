@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -281,105 +281,95 @@ class Story:
         self.store.close()
 
 
+@pytest.fixture
+def seed() -> int:
+    return 0
+
+
+@pytest.fixture
+def story(tmp_path: pathlib.Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
+    made = Story(tmp_path, seed, monkeypatch)
+    yield made
+    made.close()
+
+
 @pytest.mark.parametrize("seed", range(40))
-def test_all_goes_once_everybody_has_gone(tmp_path: pathlib.Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    story = Story(tmp_path, seed, monkeypatch)
-    try:
-        story.run()
-        assert story.over() == ""
-    finally:
-        story.close()
+def test_all_goes_once_everybody_has_gone(story: Story) -> None:
+    story.run()
+    assert story.over() == ""
 
 
 @pytest.mark.parametrize("step", FAULTS)
 @pytest.mark.parametrize("asked", [False, True], ids=["dropped", "asked for"])
-def test_each_step_that_fails_once_is_tried_again(
-    tmp_path: pathlib.Path, step: str, asked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story = Story(tmp_path, 0, monkeypatch)
-    try:
-        story.fill()
-        story.store.flush()
-        if asked:
-            story.thin()
-        story.fault(step)
-        if asked:
+def test_each_step_that_fails_once_is_tried_again(story: Story, step: str, asked: bool) -> None:
+    story.fill()
+    story.store.flush()
+    if asked:
+        story.thin()
+    story.fault(step)
+    if asked:
+        assert story.settle(story.packed)
+        if any(story.told):  # a full disk is told; and then it is not done
             assert story.settle(story.packed)
-            if any(story.told):  # a full disk is told; and then it is not done
-                assert story.settle(story.packed)
-        else:
-            story.drop()
-        assert story.over() == ""
-    finally:
-        story.close()
+    else:
+        story.drop()
+    assert story.over() == ""
 
 
-def test_what_is_dropped_while_the_engine_is_late_goes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_dropped_while_the_engine_is_late_goes(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins a newer read transaction for what was dropped before, and that is older than what was dropped since."""
-    story = Story(tmp_path, 0, monkeypatch)
     late: list[Callable[[], None]] = []
 
     def holds(loop: EngineLoop, call: Callable[[], None]) -> None:
         (late.append if getattr(call, "__name__", "") == "_rewritten" else loop.calls.put)(call)
 
-    try:
-        story.fill()
-        story.fill()
-        story.store.flush()
-        with monkeypatch.context() as patched:
-            patched.setattr(EngineLoop, "__call__", holds)
-            story.drop()
-            assert story.settle(lambda: bool(late))
-            full = story._spare()
-            story.drop()
-            assert story.settle(lambda: story._spare() > full + ROWS * len(VALUE) // 2)
-        late.pop()()
-        assert story.over() == ""
-    finally:
-        story.close()
-
-
-def test_a_reader_that_is_killed_keeps_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is told of its end."""
-    story = Story(tmp_path, 0, monkeypatch)
-    try:
-        story.fill()
-        story.store.flush()
-        story.others.append(OtherProcess(story.store.space.checkpoint_path))
-        story.others[0].say("begin")
+    story.fill()
+    story.fill()
+    story.store.flush()
+    with monkeypatch.context() as patched:
+        patched.setattr(EngineLoop, "__call__", holds)
         story.drop()
-        assert story.settle(lambda: story._spare() > ROWS * len(VALUE) // 2)
-        assert story.over() == ""  # it is killed there
-    finally:
-        story.close()
+        assert story.settle(lambda: bool(late))
+        full = story._spare()
+        story.drop()
+        assert story.settle(lambda: story._spare() > full + ROWS * len(VALUE) // 2)
+    late.pop()()
+    assert story.over() == ""
+
+
+def test_a_reader_that_is_killed_keeps_nothing(story: Story) -> None:
+    """Nobody is told of its end."""
+    story.fill()
+    story.store.flush()
+    story.others.append(OtherProcess(story.store.space.checkpoint_path))
+    story.others[0].say("begin")
+    story.drop()
+    assert story.settle(lambda: story._spare() > ROWS * len(VALUE) // 2)
+    assert story.over() == ""  # it is killed there
 
 
 @pytest.mark.parametrize("beside", ["a flush", "layers of the past", "a full disk"])
-def test_vacuum_is_not_forgotten(tmp_path: pathlib.Path, beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vacuum_is_not_forgotten(story: Story, beside: str) -> None:
     """It waits until a flush does no harm."""
-    story = Story(tmp_path, 0, monkeypatch)
-    try:
-        story.fill()
-        story.store.flush()
-        if beside == "layers of the past":
-            story.look()
-            for number in range(tablespace.HISTORY_KEPT):
-                story.commit(Edits({key(number, 1 << 20): b"x"}))
-                story.store.flush()
-        story.commit(Edits({key(number, 1): None for number in range(ROWS)}))
-        if beside == "a flush":
-            story.flush()
-        elif beside == "a full disk":
-            story.fault("writing: no room")
-        story.store.space.give_back()
-        story.store.loop.drain()
-        assert story.settle(
-            lambda: story.store.space.flushed_lsn == story.store.space.sequenced_lsn or bool(story.snapshots)
-        )
-        assert story.over() == ""
-        assert story.settle(lambda: story._checkpoint.file_bytes[0] < ROWS * len(VALUE) // 2)
-    finally:
-        story.close()
+    story.fill()
+    story.store.flush()
+    if beside == "layers of the past":
+        story.look()
+        for number in range(tablespace.HISTORY_KEPT):
+            story.commit(Edits({key(number, 1 << 20): b"x"}))
+            story.store.flush()
+    story.commit(Edits({key(number, 1): None for number in range(ROWS)}))
+    if beside == "a flush":
+        story.flush()
+    elif beside == "a full disk":
+        story.fault("writing: no room")
+    story.store.space.give_back()
+    story.store.loop.drain()
+    assert story.settle(
+        lambda: story.store.space.flushed_lsn == story.store.space.sequenced_lsn or bool(story.snapshots)
+    )
+    assert story.over() == ""
+    assert story.settle(lambda: story._checkpoint.file_bytes[0] < ROWS * len(VALUE) // 2)
 
 
 class _Itself:
@@ -389,9 +379,8 @@ class _Itself:
         self.itself, self.has = self, has
 
 
-def test_what_only_the_collector_ends_keeps_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_the_collector_ends_keeps_nothing(story: Story) -> None:
     """While nobody sends statements; beside the past that is kept nothing is known, and nothing done."""
-    story = Story(tmp_path, 0, monkeypatch)
     gc.disable()
     try:
         story.fill()
@@ -401,12 +390,11 @@ def test_what_only_the_collector_ends_keeps_nothing(tmp_path: pathlib.Path, monk
         assert story.over() == ""
     finally:
         gc.enable()
-        story.close()
 
 
 @pytest.mark.parametrize("what", ["delete", "pack"])
 def test_a_process_that_is_killed_while_it_writes_stops_nothing(
-    tmp_path: pathlib.Path, what: str, monkeypatch: pytest.MonkeyPatch
+    story: Story, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "DROP_SLICE", 100)
     killed: list[int] = []
@@ -419,17 +407,13 @@ def test_a_process_that_is_killed_while_it_writes_stops_nothing(
         waits(process, stop)
 
     monkeypatch.setattr(checkpoint, "_wait", kills)
-    story = Story(tmp_path, 0, monkeypatch)
-    try:
-        story.fill()
-        story.store.flush()
-        if what == "pack":
-            story.thin()
-            story.asked += 1
-            story.store.space.pack(story.ids, story.told.append)
-        else:
-            story.drop()
-        assert story.over() == ""
-        assert killed and not story.store.fatal
-    finally:
-        story.close()
+    story.fill()
+    story.store.flush()
+    if what == "pack":
+        story.thin()
+        story.asked += 1
+        story.store.space.pack(story.ids, story.told.append)
+    else:
+        story.drop()
+    assert story.over() == ""
+    assert killed and not story.store.fatal
