@@ -7,7 +7,7 @@ PORT   ?= 5440
 SECONDS_OF_TORTURE ?= 300
 BUDGET ?= 20m
 SUITES ?=
-WORKERS ?= 3
+WORKERS ?= 4
 
 .PHONY: help serve cluster install test test-long lint docs differential torture torture-cluster conformance bench bench-cluster bench-spark packages console lock clean
 
@@ -51,7 +51,7 @@ lint: $(VENV)/.development      ## ruff, mypy and the layer contracts
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 
-# Tests wait for processes for more than half of their time: one more at a time than there are processors.
+# Tests wait for processes for more than half of their time: more at a time than there are processors.
 test: packages lint      ## everything that shows that it works
 	tools/in_memory.sh $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import pathlib
 import subprocess
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 SCRIPT = pathlib.Path(__file__).with_name("dumped.sql")
@@ -81,9 +83,20 @@ def test_a_dump_of_shoal_is_that_of_postgresql(sources: dict[str, Server]) -> No
     assert _tables(_in(sources["shoal"], SOURCE)) == _tables(_in(sources["postgres"], SOURCE))
 
 
-@pytest.mark.parametrize("form", ["plain", "inserts", "custom", "directory", "clean"])
-@pytest.mark.parametrize(("from_", "to"), [("shoal", "shoal"), ("shoal", "postgres"), ("postgres", "shoal")])
-def test_a_dump_is_restored(sources: dict[str, Server], tmp_path: pathlib.Path, from_: str, to: str, form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "way"),
+    some(
+        product(
+            ("plain", "inserts", "custom", "directory", "clean"),
+            (("shoal", "shoal"), ("shoal", "postgres"), ("postgres", "shoal")),
+        ),
+        2,
+    ),
+)
+def test_a_dump_is_restored(
+    sources: dict[str, Server], tmp_path: pathlib.Path, form: str, way: tuple[str, str]
+) -> None:
+    from_, to = way
     source, target = _in(sources[from_], SOURCE), _new(sources[to], TARGET)
     file = tmp_path / "dump"
     if form in ("plain", "inserts"):

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests import resources
+from tests.samples import some
 from tests.server import ShoalServer
 
 SIZE = 160 << 20
@@ -75,7 +76,7 @@ def create_index(connection: Connection, rows: int, first: int = 1) -> None:
     connection.execute("CREATE INDEX ON t (v)")
 
 
-@pytest.mark.parametrize("write", [insert, copy, update, create_index])
+@pytest.mark.parametrize("write", some([insert, copy, update, create_index], 2))
 def test_a_bulk_write_without_room_fails_and_leaves_nothing(
     disk: pathlib.Path, server: ShoalServer, write: Callable[[Connection, int, int], None]
 ) -> None:

@@ -5,11 +5,13 @@ never an internal error. The server goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 _LIMIT = "54001"
@@ -81,8 +83,7 @@ def _fits(got: object, wanted: object) -> bool:
     return failed or wanted.startswith((_LIMIT, "42601 memory exhausted"))
 
 
-@pytest.mark.parametrize("depth", [2, 30, 150, 2000, 10000])
-@pytest.mark.parametrize("shape", _SHAPES)
+@pytest.mark.parametrize(("shape", "depth"), some(product(_SHAPES, (2, 30, 150, 2000, 10000)), 3))
 def test_depths(servers: tuple[str, str], shape: str, depth: int) -> None:
     if depth == 10000 and shape in _SLOW:
         pytest.skip("takes long on PostgreSQL, too")

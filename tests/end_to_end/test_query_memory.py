@@ -12,6 +12,7 @@ import asyncpg
 import psycopg
 import pytest
 
+from tests.samples import some
 from tests.server import ShoalServer
 
 LIMIT = 32 << 20
@@ -99,7 +100,7 @@ def code(connection: psycopg.Connection, sql: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", GATHERING)
+@pytest.mark.parametrize("name", some(GATHERING, 2))
 def test_a_statement_past_its_limit_ends(server: ShoalServer, name: str) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("SET query_memory_limit = '32MB'")

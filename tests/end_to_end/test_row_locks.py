@@ -14,6 +14,7 @@ import pytest
 
 from tests.meeting import PATIENCE, Meeting
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 ROWS = "TRUNCATE t; INSERT INTO t VALUES (1, 10, 'one'), (2, 20, 'two')"
@@ -86,7 +87,7 @@ def _cases() -> list[tuple[str, str, str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("first", "second", "level", "end"), _cases())
+@pytest.mark.parametrize(("first", "second", "level", "end"), some(_cases(), 3))
 def test_row_locks(sides: tuple[Side, Side], first: str, second: str, level: str, end: str) -> None:
     ours, theirs = (side.outcome(FIRST[first], LOCKS[second], level, end) for side in sides)
     assert ours == theirs

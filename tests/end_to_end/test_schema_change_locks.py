@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 _MODES = (
@@ -169,7 +170,7 @@ def _waits(holder: psycopg.Connection, waiter: psycopg.Connection, held: str, mo
     return False
 
 
-@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("form", some(_FORMS, 3))
 def test_who_waits(place: tuple[ShoalServer | PostgresServer, str], form: str) -> None:
     server, schema = place
     statement, table, mode = _FORMS[form]

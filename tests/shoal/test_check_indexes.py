@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import shoal
 from engine.columnar.frames import encode_pairs
 from engine.storage.keys import prefix_range, storage_prefix
 from tests import forks
+from tests.samples import some
 from tests.server import ShoalServer
 
 TABLES = (
@@ -94,8 +96,7 @@ def test_all_is_well(database: shoal.Database) -> None:
     assert answer["indexes"] >= len(INDEXES) + 1
 
 
-@pytest.mark.parametrize("index", INDEXES)
-@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize(("kind", "index"), some(product(DAMAGES, INDEXES), 2))
 def test_damage_is_named(database: shoal.Database, index: str, kind: str) -> None:
     undo = plant(database, index, DAMAGES[kind])
     (damage,) = found(database)["damaged"]

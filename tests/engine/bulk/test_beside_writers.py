@@ -15,6 +15,7 @@ import pytest
 from engine.bulk.load import SMALL_ROWS
 from tests.meeting import PATIENCE, Meeting, Statement
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 MANY = SMALL_ROWS + 500
@@ -114,7 +115,7 @@ def _cases() -> list[tuple[str, str, bool, str]]:
     return found
 
 
-@pytest.mark.parametrize(("bulk", "other", "bulk_first", "end"), _cases())
+@pytest.mark.parametrize(("bulk", "other", "bulk_first", "end"), some(_cases(), 3))
 def test_only_equal_keys_meet(sides: tuple[Side, Side], bulk: str, other: str, bulk_first: bool, end: str) -> None:
     one, two = (BULK[bulk], OTHERS[other]) if bulk_first else (OTHERS[other], BULK[bulk])
     ours, theirs = (side.outcome(one, two, end) for side in sides)

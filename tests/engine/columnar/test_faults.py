@@ -30,6 +30,7 @@ from engine.columnar.virtual import batch_of
 from engine.storage.edits import Edits
 from tests.engine.columnar import faulty_worker
 from tests.engine.columnar.conftest import Database, make_table, open_store, query
+from tests.samples import some
 
 INT4, TEXT = (oids.INT4, -1), (oids.TEXT, -1)
 ROW = [(oids.INT4, "INTEGER"), (oids.TEXT, "VARCHAR")]
@@ -43,9 +44,11 @@ VIRTUAL = VirtualTable(1259, 11, "pg_class", (Column(1, "relname", TypeRef(oids.
 TIMEOUT = 1.0  # seconds, as a statement's
 WITHIN = 60.0  # on a busy machine
 ENDS = (None, "57P02", "57014")  # how a statement that meets a fault may end
-EVERYWHERE = ("kill", "stop")
-HERE = {step: ("hold", "wait", "slow") for step in ("load", "query", "running", "chunk", "cancel", "cancelled")}
-FAULTS = [(step, fault) for step in faulty_worker.STEPS for fault in (*EVERYWHERE, *HERE.get(step, ()))]
+KILLS = [(step, "kill") for step in faulty_worker.STEPS]
+STOPS = [(step, "stop") for step in faulty_worker.STEPS]
+HERE = [(step, fault) for step in ("load", "query", "running", "chunk", "cancel", "cancelled")
+        for fault in ("hold", "wait", "slow")]  # fmt: skip
+FAULTS = (*KILLS, *some(STOPS, 2), *some(HERE, 4))
 
 
 class Statements:
@@ -158,7 +161,7 @@ async def statements(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
             store.close()
 
 
-@pytest.mark.parametrize(("step", "fault"), FAULTS, ids=["-".join(pair) for pair in FAULTS])
+@pytest.mark.parametrize(("step", "fault"), FAULTS)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_worker_that_fails_is_replaced(statements: Statements, step: str, fault: str) -> None:
     if step != "start":

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from tests.engine.session.conftest import Pair
+from tests.samples import some
 
 _LEFT = ("x.a", "3", "(~x.a)", "(SELECT x.a)", "(SELECT max(y.a) FROM x y) - x.a", "NULL::int", "nullif(x.a, 2)")
 _RIGHT = (
@@ -19,7 +20,7 @@ _OTHERS = ("TRUE", "random() < 2", "EXISTS (SELECT FROM x y WHERE y.a = x.a)")
 """What stands beside: a volatile function has its operands written in another way."""
 
 
-@pytest.mark.parametrize("operator", _OPERATORS)
+@pytest.mark.parametrize("operator", some(_OPERATORS, 2))
 def test_what_operands_are_made_of(both_paths: Pair, operator: str) -> None:
     both_paths.run(
         "CREATE TABLE x (a int PRIMARY KEY, v int[])",

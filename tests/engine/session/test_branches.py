@@ -14,6 +14,7 @@ import pytest
 
 from tests.engine.session.on_disk import storage_ids
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 QUERIES = (
@@ -116,7 +117,7 @@ def some_change(chance: random.Random, step: int) -> str:
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", some([1, 2, 3], 3))
 def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, oracle: PostgresServer, seed: int) -> None:
     chance = random.Random(seed)
     servers: tuple[ShoalServer | PostgresServer, ...] = (shoal, oracle)

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.samples import some
 from tests.server import ShoalServer
 
 ACCESS = {
@@ -157,7 +158,7 @@ PROTOCOLS = ["simple", "extended", "binary", "prepared"]
 
 
 @pytest.mark.parametrize(
-    ("path", "half"), [("auto", 0), ("columnar", 0), pytest.param("columnar", 1, marks=pytest.mark.long)]
+    ("path", "half"), [("auto", 0), *(pytest.param("columnar", half, marks=pytest.mark.long) for half in (0, 1))]
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_expression(
@@ -176,7 +177,7 @@ def test_every_expression(
             check(kind, lambda: bound(text, values, protocol, connection), moment.answers[name], f"{protocol}: {text}")  # noqa: B023
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
+@pytest.mark.parametrize("path", some(["auto", "columnar"], 2))
 def test_every_literal(kind: str, place: tuple[ShoalServer, list[Moment]], path: str) -> None:
     """A text whose literals are lifted out, and the same as one that is prepared."""
     server, moments = place

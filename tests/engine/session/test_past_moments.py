@@ -149,7 +149,7 @@ def test_no_transaction_is_seen_in_half(server: ShoalServer, connection: psycopg
     try:
         while len(moved) < 50:
             assert all(writer.is_alive() for writer in writers)
-        for number in range(6):
+        for number in range(3):
             newest = lsn(connection)
             row = connection.execute("SELECT clock_timestamp()").fetchone()
             assert row is not None

@@ -54,10 +54,10 @@ def test_system_relations_are_as_open_as_postgresqls(plain: tuple[Connection, Co
     ours, theirs = plain
     known = set(ours.execute(RELATIONS.encode()).fetchall())
     wrong, hidden = [], 0
-    for schema, name in theirs.execute(RELATIONS.encode()).fetchall():
+    for number, (schema, name) in enumerate(theirs.execute(RELATIONS.encode()).fetchall()):
         if (schema, name) not in known:
             continue
-        for sql in READING:
+        for sql in (READING[0], READING[1 + number % (len(READING) - 1)]):
             found = [state(connection, sql.format(*[f'{schema}."{name}"'] * 2)) for connection in plain]
             hidden += found[1].startswith("42501")
             if found[0] != found[1] and not found[0].startswith("0A000"):

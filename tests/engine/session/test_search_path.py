@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
 from tests.engine.session.conftest import Pair, outcome
+from tests.samples import some
 
 SETUP = (
     "create schema p1", "create schema p2",
@@ -106,8 +108,7 @@ def asked(pair: Pair, statement: str) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("temporary", [False, True])
-@pytest.mark.parametrize("path", list(dict.fromkeys(paths())), ids=", ".join)
+@pytest.mark.parametrize(("path", "temporary"), some(product(dict.fromkeys(paths()), (False, True)), 3))
 def test_what_names_mean(full: Pair, path: tuple[str, ...], temporary: bool) -> None:
     if temporary:
         full.run("create temp table pg_class (temporary int)", "create temp table twice (temporary int)")

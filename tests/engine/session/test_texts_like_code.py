@@ -4,10 +4,12 @@ searching for words that a constant may hold as well."""
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import pytest
 
 from tests.engine.session.conftest import Pair
+from tests.samples import some
 
 TEXTS = (
     "q1 q2 q3 q4 q5 q6 q7 q8 q9 q10 q11 q12", "(SELECT 1) lambda x: x", "memory.row(1) large(2) get(3) scan(4)",
@@ -34,8 +36,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-@pytest.mark.parametrize("v", [STABLE, VOLATILE], ids=["stable", "volatile"])
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(("text", "v"), some(product(TEXTS, (STABLE, VOLATILE)), 3))
 def test_no_text_is_taken_for_code(both_paths: Pair, text: str, v: str) -> None:
     both_paths.run("create table t (i int primary key)", "insert into t values (1), (2), (3)")
     for expression in EXPRESSIONS:

@@ -77,7 +77,7 @@ def test_they_are_so_where_a_process_reads_them(
     assert given(watched[0], type_, "copy", size) == given(beside, type_, "copy", size)
 
 
-@pytest.mark.parametrize("type_", some(TYPES, 4))
+@pytest.mark.parametrize("type_", some(TYPES, 8))
 def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> None:
     connection, watch = watched
     made = MAKERS[type_](MEGABYTE)
@@ -95,7 +95,7 @@ def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> No
     assert max(held.values()) <= HELD, held
 
 
-@pytest.mark.parametrize(("type_", "way"), some(LARGE, 2))
+@pytest.mark.parametrize(("type_", "way"), some(LARGE, 4))
 def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, way: str) -> None:
     connection, watch = watched
     connection.execute(f"TRUNCATE {table_of(type_)}".encode())

@@ -7,11 +7,13 @@ import itertools
 import random
 import time
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 from tests.torture.planted import UNASKED
 from tests.torture.security import leaks
@@ -28,8 +30,7 @@ def worlds(shoal: ShoalServer, postgres_server: PostgresServer) -> Iterator[tupl
             leaks.demolish(connection)
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
-@pytest.mark.parametrize("function", leaks.FUNCTIONS)
+@pytest.mark.parametrize(("function", "path"), some(product(leaks.FUNCTIONS, ("auto", "columnar")), 3))
 def test_no_function_tells_a_secret(worlds: tuple[str, str], function: str, path: str) -> None:
     always = [
         (user, statement)

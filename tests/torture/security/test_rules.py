@@ -18,6 +18,7 @@ import pytest
 
 from tests.end_to_end.test_access import ends
 from tests.oracle import PostgresServer, free_port
+from tests.samples import some
 from tests.server import ROOT, ShoalServer
 from wire.scram import MECHANISM, Exchange
 
@@ -167,7 +168,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("name", some(NESTED, 2))
 def test_however_deep_a_text_nests_it_is_answered_or_refused(shoal: ShoalServer, name: str) -> None:
     before, inner, after = NESTED[name]
     with psycopg.connect(shoal.dsn, autocommit=True) as connection:
