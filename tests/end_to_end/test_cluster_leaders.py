@@ -268,7 +268,7 @@ class Load:
         assert checked(self.cluster)[0] == 0
 
 
-@pytest.mark.parametrize("how", some(["own killed", "nothing", "own stopped", "home killed", "home stopped"], 2))
+@pytest.mark.parametrize("how", some(["own killed", "nothing", "own stopped", "home killed", "home stopped"], 4))
 def test_nothing_is_lost_or_torn_while_leaderships_part_and_come_together(cluster: ShoalCluster, how: str) -> None:
     home, (_, third) = cluster.leader(), cluster.followers()
     load = Load(cluster, 7)

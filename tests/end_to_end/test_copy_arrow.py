@@ -12,6 +12,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from tests.samples import some
 from tests.server import ShoalServer
 
 DEFINITION = """(id int PRIMARY KEY, b bool, i2 int2, i8 int8, f4 float4, f8 float8, n numeric, n2 numeric(12, 3),
@@ -101,7 +102,7 @@ def test_no_rows_still_have_a_schema(connection: psycopg.Connection) -> None:
     assert put(connection, "types", stream_of(table)) == 0
 
 
-@pytest.mark.parametrize("piece", [13, 1000, 1 << 22])
+@pytest.mark.parametrize("piece", some([1000, 13, 1 << 22], 3))
 def test_many_rows_in_pieces_of_any_size(connection: psycopg.Connection, piece: int) -> None:
     rows = 2_000 if piece == 13 else 100_000
     connection.execute(

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tests.end_to_end import faulty_helpers
+from tests.samples import some
 from tests.server import ShoalServer
 
 TIMEOUT = 2.0  # seconds
@@ -86,7 +87,7 @@ def ended(connection: psycopg.Connection, run: Callable[[psycopg.Connection], ob
     return None
 
 
-@pytest.mark.parametrize(("helper", "step", "fault"), CASES, ids=["-".join(case) for case in CASES])
+@pytest.mark.parametrize(("helper", "step", "fault"), some(CASES, 3))
 def test_a_statement_ends_and_the_next_one_is_answered(
     server: FaultyServer, helper: str, step: str, fault: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -47,6 +48,13 @@ PARTS = {
     "DROP COLUMN": ("ALTER TABLE s.t DROP COLUMN v", 1.0),
 }
 """The same for parts of tables, which go when somebody asks."""
+
+
+@pytest.fixture(scope="module")
+def shoal() -> Iterator[ShoalServer]:
+    """One that only this file uses: elsewhere a read by Spark keeps its moment for ten minutes."""
+    with ShoalServer() as server:
+        yield server
 
 
 def size(server: ShoalServer | PostgresServer) -> int:
@@ -102,9 +110,12 @@ def falls(server: ShoalServer | PostgresServer, most: float) -> bool:
 
 
 def activity(server: ShoalServer | PostgresServer) -> object:
-    """Who may still need what is gone."""
+    """Who may still need what is gone, and what the server says of that."""
     with psycopg.connect(server.dsn, autocommit=True) as connection:
-        return connection.execute("SELECT backend_type, state, backend_xmin, query FROM pg_stat_activity").fetchall()
+        sessions = connection.execute(
+            "SELECT backend_type, state, backend_xmin, query FROM pg_stat_activity"
+        ).fetchall()
+    return sessions, server.log.read_text()[-1000:] if isinstance(server, ShoalServer) else ""
 
 
 @pytest.mark.parametrize("way", some(WHOLE, 2))

@@ -6,11 +6,13 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from itertools import product
 
 import psycopg
 import pytest
 
 from catalog.errors import SqlError
+from tests.samples import some
 from tests.server import ShoalServer
 from tests.wire.leader_proxy import LeaderProxy
 from wire import client, client_core, core, frozen, messages
@@ -367,8 +369,7 @@ async def test_cancel_reaches_the_leader(rig: Rig) -> None:
     assert (await rig.front.until(b"Z"))[-2:] == ["E 57014", "Z I"]
 
 
-@pytest.mark.parametrize("how", ["cancel", "statement_timeout"])
-@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize(("how", "block"), some(product(("cancel", "statement_timeout"), (False, True)), 3))
 async def test_a_statement_at_a_leader_that_is_frozen_ends(
     monkeypatch: pytest.MonkeyPatch, how: str, block: bool
 ) -> None:

@@ -58,7 +58,7 @@ MOMENTS = ("2024-02-29 13:04:05.678901", "2000-01-01 00:00", "1999-12-31 23:59:5
 def test_timestamps_to_text(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, ["to_char({a}, {b})"], a=("timestamp", MOMENTS), b=("text", TEMPLATES))
     for zone in ("America/New_York", "Asia/Kathmandu"):
-        check(postgres, ["to_char({a}, {b})"], FormatSettings(timezone=zone), a=("timestamptz", MOMENTS),
+        check(postgres, ["to_char({a}, {b})"], FormatSettings(timezone=zone), a=("timestamptz", MOMENTS[::3]),
               b=("text", TEMPLATES))  # fmt: skip
     check(postgres, ["to_char({a}, {b})"], a=("date", ("2024-02-29", "infinity")), b=("text", TEMPLATES[-15:]))
 

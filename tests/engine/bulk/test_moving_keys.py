@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 FEW, MANY = 4, 4000
+KEYS = ("primary key", "primary key deferrable initially immediate", "unique", "unique deferrable")
 CHANGES = (
     "id + 1", "id - 1", "case id when 1 then 2 when 2 then 1 else id end", "-id", "id + 5000",
     "case when id % 2 = 1 then id + 1 else id + 6000 end", "case when id % 2 = 0 then id - 1 else id + 6000 end",
@@ -30,11 +34,7 @@ def outcome(connection: psycopg.Connection, change: str, rows: int, key: str, so
     return connection.execute("select id from moving order by id limit 4").fetchall()
 
 
-@pytest.mark.parametrize(
-    "key", ["primary key", "primary key deferrable initially immediate", "unique", "unique deferrable"]
-)
-@pytest.mark.parametrize("rows", [FEW, MANY])
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(("change", "rows", "key"), some(product(CHANGES, (FEW, MANY), KEYS), 3))
 def test_rows_change_in_the_order_of_their_keys(
     postgres_server: PostgresServer, shoal: ShoalServer, change: str, rows: int, key: str
 ) -> None:

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 _CHANGES = {
@@ -24,7 +25,7 @@ _LOOK = "SELECT count(*), md5(string_agg(undone::text, ',' ORDER BY id)) FROM un
 _WRITE = "INSERT INTO undone (id) SELECT max(id) + 1 FROM undone"
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.product(_CHANGES, repeat=2)))
+@pytest.mark.parametrize(("first", "second"), some(itertools.product(_CHANGES, repeat=2), 3))
 def test_what_was_undone_is_not_seen(
     shoal: ShoalServer, postgres_server: PostgresServer, first: str, second: str
 ) -> None:

@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 
 from tests.engine.session.conftest import Pair, outcome
+from tests.samples import some
 
 KEYS = ("alter table p add primary key (a)", "alter table p add unique (a)", "alter table p add primary key (a, b)")
 INDEXES = (
@@ -25,7 +26,7 @@ LOOKS = (
 )
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", some(range(8), 2))
 def test_all_orders(pair: Pair, part: int) -> None:
     for order in ORDERS[part::8]:
         pair.run(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.engine.session.conftest import Pair, outcome
+from tests.samples import some
 
 LAYOUTS = {
     "range": (
@@ -64,8 +67,7 @@ def same(pair: Pair, *statements: str) -> None:
         assert ours == theirs, sql
 
 
-@pytest.mark.parametrize("action", ["cascade", "set null", "set default"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "action"), some(product(LAYOUTS, ("cascade", "set null", "set default")), 2))
 def test_rows_move(both_paths: Pair, layout: str, action: str) -> None:
     actions = f"on update {action} on delete {action}"
     both_paths.run(

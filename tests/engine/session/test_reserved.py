@@ -63,7 +63,7 @@ def test_system_relations_are_as_open_as_postgresqls(plain: tuple[Connection, Co
             if found[0] != found[1] and not found[0].startswith("0A000"):
                 wrong.append((sql, name, found))
     assert not wrong
-    assert hidden > 50, "nothing was hidden: the trial cannot fail"
+    assert hidden > 20, "nothing was hidden: the trial cannot fail"
 
 
 def test_reserved_functions_are_postgresqls(plain: tuple[Connection, Connection]) -> None:

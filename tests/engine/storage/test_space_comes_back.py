@@ -30,6 +30,7 @@ from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.tablespace import Tablespace
 from engine.storage.views import Snapshot
 from tests.engine.storage.harness import EngineLoop, Store, key
+from tests.samples import some
 
 ROWS = 900
 VALUE = b"x" * 600
@@ -293,7 +294,7 @@ def story(tmp_path: pathlib.Path, seed: int, monkeypatch: pytest.MonkeyPatch) ->
     made.close()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), 2))
 def test_all_goes_once_everybody_has_gone(story: Story) -> None:
     story.run()
     assert story.over() == ""

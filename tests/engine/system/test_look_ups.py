@@ -9,6 +9,7 @@ import pytest
 
 from catalog.system.finding import look_ups
 from engine.session.virtual_rows import SMALL_ITEMS, WHOLE_ITEMS
+from tests.samples import some
 from tests.server import ShoalServer
 
 DATABASE = "looked_up"
@@ -47,7 +48,7 @@ def database(shoal: ShoalServer) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
 
 
-@pytest.mark.parametrize(("relation", "column"), COLUMNS, ids=lambda name: name)
+@pytest.mark.parametrize(("relation", "column"), some(COLUMNS, 3))
 def test_a_look_up_finds_what_a_walk_finds(database: str, relation: str, column: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         query = f"SELECT * FROM pg_catalog.{relation} WHERE {column} = %s"

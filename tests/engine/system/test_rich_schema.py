@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
 import psycopg
 import pytest
 
 from tests.engine.system.conftest import Pair, rich_pair
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 _OID = re.compile(r"(?<![A-Za-z0-9])\d{5,}(?![0-9])|(?<=_)\d{5,}(?=_|$)")
@@ -138,8 +140,7 @@ _EMPTY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
-@pytest.mark.parametrize("view", _views())
+@pytest.mark.parametrize(("view", "path"), some(product(_views(), ("auto", "columnar")), 3))
 def test_information_schema_is_postgresqls(pair, view: str, path: str) -> None:
     ours, _ = pair
     ours.execute(f"SET shoal.path = {path}")

@@ -16,6 +16,7 @@ from replication.stores import open_store
 from shoal.archive.contents import look
 from shoal.archive.restoring import Target, plan, restore
 from tests.end_to_end.consistency import opened, problems
+from tests.samples import some
 from tests.server import ShoalServer
 from tests.shoal.archive.history import KeepingServer, lsn_of
 
@@ -74,7 +75,7 @@ def shown(server: ShoalServer) -> Content:
     return found
 
 
-@pytest.mark.parametrize("place", ["pg_default", "apart"])
+@pytest.mark.parametrize("place", some(["apart", "pg_default"], 2))
 async def test_every_lsn_comes_back_with_its_branches(tmp_path: Path, place: str) -> None:
     """Also where the tables lie beside pg_default, of which LSNs are."""
     backups = tmp_path / "backups"

@@ -6,11 +6,13 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import psutil  # type: ignore[import-untyped]
 import psycopg
 import pytest
 
+from tests.samples import some
 from tests.server import ShoalServer
 
 JSON = "[" + "[1, 2], " * 6_000_000 + "1]"
@@ -55,8 +57,12 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
     return met
 
 
-@pytest.mark.parametrize("end", ["pg_cancel_backend", "pg_terminate_backend", "statement_timeout"])
-@pytest.mark.parametrize("give", [by_copy, by_bind, by_literal])
+@pytest.mark.parametrize(
+    ("give", "end"),
+    some(
+        product((by_copy, by_bind, by_literal), ("pg_cancel_backend", "pg_terminate_backend", "statement_timeout")), 4
+    ),
+)
 def test_it_ends_with_its_statement(server: ShoalServer, give: Callable[[psycopg.Connection], None], end: str) -> None:
     states: list[str | None] = []
     with (
