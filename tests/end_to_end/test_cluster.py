@@ -21,6 +21,7 @@ from kazoo.exceptions import NoAuthError, NotEmptyError
 
 from tests.cluster import NotStartedError, ShoalCluster
 from tests.end_to_end.full_store import flag
+from tests.samples import some
 from tests.server import ShoalServer
 from tests.zookeeper_server import ZooKeeper
 
@@ -367,7 +368,7 @@ def test_nodes_join_and_come_back_by_checkpoint_under_pgbench(zookeeper_server: 
 # --- stores ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["s3", "quorum"])
+@pytest.mark.parametrize("kind", some(["quorum", "s3"], 2))
 def test_stores(zookeeper_server: ZooKeeper, kind: str) -> None:
     with ShoalCluster(2, zookeeper=zookeeper_server, store=kind) as cluster:
         with cluster.connect() as connection:

@@ -108,7 +108,7 @@ def test_rows_without_a_key_are_kept_apart_while_leaderships_come_together(clust
         assert late.execute("SELECT v FROM loose ORDER BY v").fetchall() == [(1,), (2,), (3,)]
 
 
-@pytest.mark.parametrize("what", ["joint", "late", "schema", "serial", "check"])
+@pytest.mark.parametrize("what", some(["joint", "late", "schema", "serial", "check"], 2))
 def test_what_needs_more_brings_the_leaderships_together(cluster: ShoalCluster, what: str) -> None:
     home, (second, third) = cluster.leader(), cluster.followers()
     lead(cluster, "own", third)
@@ -268,7 +268,7 @@ class Load:
         assert checked(self.cluster)[0] == 0
 
 
-@pytest.mark.parametrize("how", some(["own killed", "nothing", "own stopped", "home killed", "home stopped"], 4))
+@pytest.mark.parametrize("how", some(["own killed", "nothing", "own stopped", "home killed", "home stopped"], 5))
 def test_nothing_is_lost_or_torn_while_leaderships_part_and_come_together(cluster: ShoalCluster, how: str) -> None:
     home, (_, third) = cluster.leader(), cluster.followers()
     load = Load(cluster, 7)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from tests.samples import some
 from tests.server import ShoalServer
 
 ENDLESS = r"repeat('ab', 3000) ~ '(.+)(.+)\1\2x'"  # back references: for hours
@@ -73,7 +74,7 @@ def test_a_server_that_has_just_matched_stops_as_ever() -> None:
         assert own.stop() == 0
 
 
-@pytest.mark.parametrize("kind", ["int[]", "jsonb", "text"])
+@pytest.mark.parametrize("kind", some(["jsonb", "int[]", "text"], 3))
 def test_large_values_are_written_and_read(server: ShoalServer, kind: str) -> None:
     """They take long by their size alone, which is no reason to end a statement."""
     value = {

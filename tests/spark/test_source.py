@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from shoal_spark import ShoalDataSource, moment, register_tables
+from tests.samples import some
 from tests.server import ShoalServer
 from tests.spark.conftest import Side
 from tests.spark.test_jdbc import TYPES, UNICODE, VALUES, frame_of_all_types
@@ -147,7 +148,7 @@ FILTERS: dict[str, Callable[[DataFrame], Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", FILTERS)
+@pytest.mark.parametrize("case", some(FILTERS, 3))
 def test_filters_mean_the_same_there_and_here(source: Shoal, numbers: str, case: str) -> None:
     """With and without push-down; what is pushed no longer stands in the plan."""
     plain = source.load(numbers, pushDownPredicate=False)
@@ -243,6 +244,7 @@ def test_upsert_and_delete(source: Shoal) -> None:
         source.save(changes.drop("b"), "fish", writeMode="upsert")
 
 
+@pytest.mark.long
 def test_tasks_that_fail_write_each_row_once(source: Shoal, tmp_path: pathlib.Path) -> None:
     """Each partition's first two attempts fail after rows have gone out; the third one counts."""
     source.run("DROP TABLE IF EXISTS once", "CREATE TABLE once (id bigint)")
@@ -265,6 +267,7 @@ def test_tasks_that_fail_write_each_row_once(source: Shoal, tmp_path: pathlib.Pa
     assert source.rows("SELECT count(*), count(DISTINCT id) FROM once") == [(50000, 50000)]
 
 
+@pytest.mark.long
 def test_a_job_that_fails_leaves_nothing(source: Shoal) -> None:
     source.run(
         "DROP TABLE IF EXISTS none", "DROP TABLE IF EXISTS made", "CREATE TABLE none (id bigint CHECK (id <> 150))"

@@ -88,6 +88,7 @@ def database(shoal: ShoalServer, spark: SparkSession, tmp_path: pathlib.Path) ->
         connection.execute(f"DROP DATABASE {found.name} WITH (FORCE)")
 
 
+@pytest.mark.long
 def test_a_stream_that_is_stopped_and_resumed_misses_and_repeats_nothing_while_pgbench_runs(database: Database) -> None:
     variables = {**environment(database.server), "PGDATABASE": database.name}
     subprocess.run(["pgbench", "-i", "-q", "-s", "1"], env=variables, check=True, capture_output=True)

@@ -20,10 +20,16 @@ _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 
 def sqlstates(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in RAISING and node.args:
+        if isinstance(node, ast.Call) and _name(node.func) in RAISING and node.args:
             first = node.args[0]
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield node.lineno, first.value
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def is_postgresqls(sqlstate: str) -> bool:

@@ -59,7 +59,7 @@ def raw_oids(tree: ast.Module) -> Iterator[int]:
 
 def named(node: ast.expr) -> int | None:
     """The OID that a name of catalog/types/oids.py stands for."""
-    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "oids":
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "oids":
         return NAMES.get(node.attr)
     return NAMES.get(node.id) if isinstance(node, ast.Name) else None
 
@@ -73,7 +73,7 @@ def sets_of_types(tree: ast.Module) -> list[frozenset[int]]:
         if isinstance(node, ast.Compare):
             ways = zip(node.ops, node.comparators, strict=True)
             found |= {id(right): right for way, right in ways if isinstance(way, ast.In | ast.NotIn)}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("frozenset", "set"):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("frozenset", "set"):
             found |= {id(item): item for item in node.args}
         elif isinstance(node, ast.BinOp):
             added |= {id(node.left), id(node.right)}

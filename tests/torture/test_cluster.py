@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster import ShoalCluster
+from tests.samples import some
 from tests.torture.cluster import HOOKS, LIMITS, SETTINGS, Run
 from tests.torture.isolation import workload
 from tests.torture.isolation.checker import Level, check, forbidden
@@ -23,7 +24,7 @@ def test_a_leader_that_is_killed_under_load_loses_nothing() -> None:
         assert run.nemesis.kills and run.epochs > run.nemesis.kills
 
 
-@pytest.mark.parametrize("fault", ["early", "forgetful"])
+@pytest.mark.parametrize("fault", some(["early", "forgetful"], 2))
 def test_a_faulty_cluster_is_noticed(fault: str) -> None:
     """The other faults take longer to show themselves: `make torture`."""
     assert cluster_notices(fault, 7)

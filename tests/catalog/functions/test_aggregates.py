@@ -26,6 +26,7 @@ from tests.catalog.functions.calling import (
     quote,
     register_udf,
 )
+from tests.samples import some
 
 Rows = Sequence[tuple[str | None, ...]]
 POLYMORPHIC = {"anyelement", "anynonarray", "any", "anyarray"}
@@ -172,7 +173,7 @@ def compare(postgres: psycopg.Connection[Any], name: str, types: Sequence[str], 
     return different
 
 
-@pytest.mark.parametrize(("names", "type_name", "many"), CASES)
+@pytest.mark.parametrize(("names", "type_name", "many"), some(CASES, 2))
 def test_aggregates_of_one_argument(
     postgres: psycopg.Connection[Any], names: str, type_name: str, many: Sequence[Sequence[str | None]]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from catalog.types.base import FormatSettings
 from tests.catalog.functions.expressions import check
+from tests.samples import some
 
 DATES = ("2000-01-01", "2024-02-29", "1999-12-31", "0044-03-15 BC", "4714-11-24 BC", "5874897-12-31", "294240-12-31",
          "2021-01-03", "infinity", "-infinity", None)  # fmt: skip
@@ -95,7 +96,7 @@ FIELDS = ("microseconds", "milliseconds", "second", "minute", "hour", "day", "mo
           "timezone_hour", "Y", "mm", "m", "jan", "infinity", "nonsense", "")  # fmt: skip
 
 
-@pytest.mark.parametrize("oid", ["date", "timestamp", "time", "timetz", "interval", "timestamptz"])
+@pytest.mark.parametrize("oid", some(["timestamptz", "date", "interval", "timestamp", "timetz", "time"], 2))
 def test_fields(postgres: psycopg.Connection[Any], oid: str) -> None:
     values = {
         "date": DATES,

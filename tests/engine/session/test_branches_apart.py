@@ -21,6 +21,7 @@ from tests.engine.session.test_branches import (
     some_change,
 )
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 PLACES = ("pg_default", "apart", "third")
@@ -53,7 +54,7 @@ def move(chance: random.Random) -> str:
     return f"ALTER TABLE {chance.choice(('t', 'heap'))} SET TABLESPACE {chance.choice(PLACES)}"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", some([1, 2], 2))
 def test_it_and_its_parent_go_their_own_ways(shoal: ShoalServer, seed: int) -> None:
     chance = random.Random(seed)
     databases = ["branch_root"]

@@ -160,7 +160,7 @@ PROTOCOLS = ["simple", "extended", "binary", "prepared"]
 @pytest.mark.parametrize(
     ("path", "half"), [("auto", 0), *(pytest.param("columnar", half, marks=pytest.mark.long) for half in (0, 1))]
 )
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", some(PROTOCOLS, 2))
 def test_every_expression(
     kind: str, place: tuple[ShoalServer, list[Moment]], protocol: str, path: str, half: int
 ) -> None:

@@ -131,6 +131,7 @@ def test_damage_is_found_before_anything_goes(backups: pathlib.Path) -> None:
     assert sorted(backups.glob("*/log/*")) == log
 
 
+@pytest.mark.long
 def test_on_spark(backups: pathlib.Path) -> None:
     text = _shoal("pipeline", "compact", str(backups), "--master", "local[2]", "--json")
     found = json.loads(text)

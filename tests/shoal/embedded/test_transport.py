@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import shoal
 from shoal.embedded.connection import COPY_PIECE
 from shoal.embedded.engine_thread import Link
+from tests.samples import some
 from tests.server import ROOT
 from wire.channel import WRITE_BEHIND
 
@@ -83,9 +85,9 @@ def expected(rows: int, width: int) -> list[tuple[int, str, float]]:
     return [(n, chr(97 + n % 26) * width, n / 8) for n in range(1, rows + 1)]
 
 
-@pytest.mark.parametrize("slow", [0.0, 0.002], ids=["quick", "slow"])
-@pytest.mark.parametrize(("rows", "width"), SIZES)
-def test_a_result_of_any_size_arrives(db: shoal.Database, watch: Watch, rows: int, width: int, slow: float) -> None:
+@pytest.mark.parametrize(("size", "slow"), some(product(SIZES, (0.0, 0.002)), 3))
+def test_a_result_of_any_size_arrives(db: shoal.Database, watch: Watch, size: tuple[int, int], slow: float) -> None:
+    rows, width = size
     watch.slow = slow
     sql = query(rows, width)
     wanted = expected(rows, width)

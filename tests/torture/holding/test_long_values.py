@@ -33,7 +33,7 @@ def watched() -> Iterator[tuple[psycopg.Connection, Watch]]:
         yield connection, watch
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize("name", some(STATEMENTS, 2))
 @one_of_tries
 def test_statements(watched: tuple[psycopg.Connection, Watch], name: str) -> None:
     connection, watch = watched

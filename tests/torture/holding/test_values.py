@@ -58,7 +58,7 @@ def given(connection: psycopg.Connection, type_: str, way: str, size: int) -> by
     return copied_out(connection, type_)
 
 
-@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("type_", some(TYPES, 3))
 def test_they_are_what_postgresql_makes_of_them(
     watched: tuple[psycopg.Connection, Watch], beside: psycopg.Connection, type_: str
 ) -> None:
