@@ -1,7 +1,9 @@
 """The database: statements, transactions, storage, and the columnar path. replication/ is its sibling; neither imports
 the other, and engine/storage/interface.py declares what they exchange.
 
+    node/         what all sessions of a node share; shoal/serve.py makes it
     session/      one connection: settings, transaction, plans, and the road of its statements
+    connect.py    opens a session on a node
     sql/          text -> syntax tree -> analysed tree
     execute/      the row path: an analysed tree -> a Python function over stored rows
     columnar/     the columnar path: DuckDB SQL, the worker process that runs it, and what keeps its tables up to date
@@ -15,9 +17,6 @@ the other, and engine/storage/interface.py declares what they exchange.
     past/         the database as it was at an LSN
     statistics/   what a node counts of its work
 
-    node.py             what all sessions of a node share; shoal/serve.py makes it
-    tablespaces.py      the tablespaces that a node has open
-    touching.py         which tablespaces a relation or a schema change concerns
     replica.py          what a node asks of its part in a cluster
     cluster_view.py     what a node knows of its cluster: replication/observer.py watches it, shoal/cluster/seeing.py
                         fills this in, catalog/system/cluster.py shows it as shoal_nodes and other views
@@ -30,7 +29,7 @@ the other, and engine/storage/interface.py declares what they exchange.
 **Several tablespaces.** A tablespace is one changelog, one LMDB environment and the memtables between them
 (storage/tablespace.py). The catalog, counters and sequences are in pg_default. While a node has only that, `Node.store`
 is its `Tablespace`, and nothing is paid for others. The first CREATE TABLESPACE puts `Stores` in its place
-(tablespaces.py): the same interface, which sends a key to the tablespace where its storage id is registered.
+(node/tablespaces.py): the same interface, which sends a key to the tablespace where its storage id is registered.
 
 - An LSN then is a *position*, slot << 48 | LSN, so pg_default's are plain. What a snapshot sees, and what is durable,
   is a `Moment`: one LSN in each tablespace. A position compares with a moment within its own tablespace
@@ -42,9 +41,9 @@ is its `Tablespace`, and nothing is paid for others. The first CREATE TABLESPACE
   nothing. It gets an empty part there, because it cannot survive without what it stands on. Records of sequences count
   as read.
 - In a cluster, another node may lead each tablespace. The statement's text and the schema tell which ones it concerns
-  (session/reach.py, touching.py). The connection finds the place (`_place` in wire/carrying.py). The leader of
-  pg_default gathers what it lacks (shoal/cluster/leading.py). `Stores.guard` protects what a node does not lead: to
-  write there, or to look at what is sequenced, fails with 40001, whatever the text has told.
+  (session/reach.py, node/affected_tablespaces.py). The connection finds the place (`_place` in wire/carrying.py). The
+  leader of pg_default gathers what it lacks (shoal/cluster/leading.py). `Stores.guard` protects what a node does not
+  lead: to write there, or to look at what is sequenced, fails with 40001, whatever the text has told.
 - In a cluster, a tablespace may be on some nodes only (shoal/cluster/holding.py). A node gets one while it runs:
   restored and followed, unseen, while the others do not wait for it. It is attached in the turn in which it is as far
   as all that they have shown of its transactions (`expect`, `owes` and `join` of `Arrivals`,
@@ -88,7 +87,7 @@ interval is 0.1 ms (shoal/serve.py): at Python's default a thread that needs the
 storage with the parent. bulk/keeping.py does the same for statements that write many rows, and bulk/copying.py copies
 rows of another database.
 
-**Sizes.** session/sizes.py says how large tables and databases are; storage/pages.py counts LMDB's pages;
+**Sizes.** node/sizes.py says how large tables and databases are; storage/pages.py counts LMDB's pages;
 execute/written.py counts the rows that were written. storage/holes.py, storage/flush.py and session/vacuum.py give
 space back to the file system, space_requests.py has followers do what their leader does.
 """

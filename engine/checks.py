@@ -37,7 +37,7 @@ from engine.storage.stores import Stores
 from engine.txn.joint import JointCommits
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
 
 FRESH = 600_000_000  # microseconds
 ID_BYTES = 16

@@ -17,7 +17,7 @@ from catalog.schema import Tablespace as TablespaceObject
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
 
 DEFAULT = "pg_default"
 THIS_NODE = "local"  # the name of a node alone

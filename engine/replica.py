@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from catalog.errors import SqlError
+from catalog.schema import Catalog, Tablespace
 
 HOME = b""
 """What stands for pg_default, which has the catalog, among the ids of tablespaces."""
@@ -60,6 +61,12 @@ class Replica(Protocol):
 
     async def reach(self, lsn: int) -> None:
         """Waits until the LSN is applied. Raises 55000 when it is not within `commit_timeout`."""
+
+
+def identity_of(catalog: Catalog, oid: int) -> bytes:
+    """The id of the tablespace with an OID."""
+    item = catalog.get(oid)
+    return bytes.fromhex(item.identity) if isinstance(item, Tablespace) else HOME
 
 
 def parse_token(text: str) -> int:

@@ -22,7 +22,7 @@ from engine.replica import HOME
 from engine.storage.edits import Edits
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
 
 log = logging.getLogger("shoal.storage")
 

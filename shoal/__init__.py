@@ -12,7 +12,7 @@ As a library it is the embedded database (shoal/embedded), with PEP 249's names:
 The parts:
 
     cli.py, commands/     the command line (its page docs/cli.md is written by tools/write_cli_page.py) and the commands
-    serve.py              joins the parts into a server; engine/node.py is what it makes
+    serve.py              joins the parts into a server; engine/node/node.py is what it makes
     config.py, access.py  the configuration; who may connect;  reload.py, auto_conf.py  changes of it while the server
                           runs, and the file that ALTER SYSTEM writes
     cluster/              a node's part in a cluster;  router.py  the front door;  logstore.py  a log server

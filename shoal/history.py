@@ -43,7 +43,7 @@ from shoal.archive.logs import LocalLog
 from shoal.archive.pieces import ArchivedEntry
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.storage.directories import LocalTablespaces
     from engine.storage.tablespace import Tablespace
 

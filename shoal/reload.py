@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.configuration import FileEntry, Origin, RuleEntry
-from engine.node import Node
+from engine.node.node import Node
+from engine.session.open_sessions import open_sessions
 from engine.session.settings import SERVER_DEFINITIONS, check_for_all, milliseconds
 from replication.stores.tls import renew_certificate
 from shoal import auto_conf
@@ -147,7 +148,7 @@ class Reload:
         """Sessions follow that have not said otherwise."""
         before, self.node.default_settings = self.node.default_settings, new
         names = [name for name in {**before, **new} if before.get(name) != new.get(name)]
-        for session in list(self.node.sessions.values()):
+        for session in list(open_sessions(self.node).values()):
             for name in names:
                 session.settings.follow(name, before.get(name), new.get(name))
 

@@ -29,7 +29,7 @@ from catalog.errors import SqlError
 from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
 from engine.foreground import Place, foreground
-from engine.node import Node, resolve
+from engine.node.node import Node, resolve
 from engine.past.far import FarPast
 from engine.past.manager import Past
 from engine.priority import stand_first

@@ -28,7 +28,7 @@ import uvloop
 
 from catalog.errors import SqlError
 from engine.columnar.client import WorkerClient
-from engine.node import Node
+from engine.node.node import Node
 from engine.storage.tablespace import Tablespace
 from shoal.stacks import deepen
 from wire.carrying import Cluster

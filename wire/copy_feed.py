@@ -26,7 +26,7 @@ class Pausable(Protocol):
 
 
 class CopyFeed:
-    """COPY data on its way from the connection to the statement that reads it (engine.session.session.CopySource)."""
+    """COPY data on its way from the connection to the statement that reads it (engine.bulk.progress.CopySource)."""
 
     def __init__(self, connection: Pausable) -> None:
         self._connection = connection

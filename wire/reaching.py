@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from catalog.schema import Catalog, Table, Tablespace, View
 from catalog.schema import Sequence as SequenceObject
 from engine.cluster_view import DEFAULT
-from engine.node import Node
+from engine.node.node import Node
 from engine.replica import HOME, Replica
 from engine.session.reach import AT_HOME, Reached, reached
 from engine.session.routing import INVALID, LONG_READ, Needs, Route, Routes, of_trees

@@ -21,8 +21,9 @@ from collections.abc import Callable, Sequence
 from catalog.errors import SqlError
 from catalog.privileges import roles_of
 from catalog.schema import Catalog, Role
+from engine.connect import open_session
 from engine.foreground import foreground
-from engine.node import Node
+from engine.node.node import Node
 from engine.session.session import Session
 from wire.carrying import Cluster, ClusterConnection
 from wire.connection import Connection
@@ -198,7 +199,7 @@ class Server:
         if any(name.lower().startswith(PREFIX) for name in settings):
             raise SqlError("28000", "this node is in no cluster: it takes no sessions of other nodes", severity="FATAL")
         self._check_room(user)
-        session = self.node.open_session(user, database, settings)
+        session = open_session(self.node, user, database, settings)
         self._entering.pop(connection, None)
         return session
 

@@ -4,7 +4,7 @@ shoal_key_ranges(table, parts)      conditions on the primary key, as SQL: each 
 shoal_hold_snapshot(seconds)        what is committed now, for SET TRANSACTION SNAPSHOT; its identifier. It is held
                                     until nobody has begun to read with it for so many seconds
 shoal_release_snapshot(identifier)  lets go of it; false if there is none
-shoal_stage(seconds)                opens a stage (engine/session/staging.py); its token
+shoal_stage(seconds)                opens a stage (engine/node/stages.py); its token
 shoal_drop_stage(token)             drops it; false if there is none
 """
 

@@ -1,7 +1,7 @@
 """pg_relation_size, pg_table_size, pg_indexes_size, pg_total_relation_size, pg_database_size, pg_tablespace_size;
 and how many rows a table has, and was given (pg_stat_user_tables).
 
-What the sizes are: engine/session/sizes.py. Over the many rows of the columnar path they are looked up in virtual
+What the sizes are: engine/node/sizes.py. Over the many rows of the columnar path they are looked up in virtual
 tables (catalog/system/lookups.py), where the size of what a role may not see is NULL.
 """
 

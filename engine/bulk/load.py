@@ -30,7 +30,7 @@ from engine.bulk.copy_parse import CopyParser, Piece
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import BulkInsert, Conflict, repeated
 from engine.bulk.partitioned import PartitionedInsert, concerns_itself
-from engine.bulk.progress import CopyProgress, CountedSource
+from engine.bulk.progress import CopyProgress, CopySource, CountedSource
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.single import SingleInsert
 from engine.bulk.thread import BulkThread
@@ -43,7 +43,6 @@ from engine.sql.analyze.rules import check_calls, runnable_rules
 from engine.storage.columns import Numbers
 
 if TYPE_CHECKING:
-    from engine.session.answer import CopySource
     from engine.session.session import Session
 
 P = ParamSpec("P")

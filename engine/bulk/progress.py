@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from engine.session.answer import CopySource
+
+class CopySource(Protocol):
+    """The data of COPY FROM STDIN."""
+
+    async def read(self) -> bytes | None:
+        """The next piece (any size, not cut at rows), None at the end. Raises 57014 when the client gave up."""
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from engine.storage.runs import BulkRun
 from engine.txn.interface import EmptiedStorage
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.txn.transaction import Transaction
 
 _POSITIONS = storage_prefix(system_rows.CHANGE_POSITIONS)

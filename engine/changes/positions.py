@@ -21,11 +21,11 @@ from catalog.rows import CHANGE_POSITIONS
 from catalog.schema import ChangeStream
 from engine.changes import record
 from engine.changes.log import Log
-from engine.session.reach import identity_of
+from engine.replica import identity_of
 from engine.txn.interface import UPDATE
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.storage.interface import Reader
     from engine.txn.transaction import Transaction
 

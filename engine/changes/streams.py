@@ -19,15 +19,15 @@ from engine.changes.capture import Capture, Captured
 from engine.changes.log import Log
 from engine.changes.positions import Trimmer, position_of
 from engine.changes.record import decode_head, size_of
-from engine.session.notifications import STREAM
 from engine.storage.moments import Lsn, lsn_in
 from engine.storage.stores import not_here
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.storage.interface import Reader
     from engine.txn.transaction import Transaction
 
+STREAM = "shoal."  # what the names of channels begin with that tell of new changes in a stream
 TOLD_AFTER = 0.005  # seconds in which many commits become one notification
 
 

@@ -1,8 +1,8 @@
 """CREATE, ALTER and DROP TABLESPACE, and which tablespace a relation goes to.
 
-A tablespace has a storage of its own, made by CREATE and removed by DROP (engine/tablespaces.py), so neither can run in
-a transaction block. Tables name one, or go to `default_tablespace`; an index lies where its table does; sequences and
-all of the catalog stay in pg_default.
+A tablespace has a storage of its own, made by CREATE and removed by DROP (engine/node/tablespaces.py), so neither can
+run in a transaction block. Tables name one, or go to `default_tablespace`; an index lies where its table does;
+sequences and all of the catalog stay in pg_default.
 
 Options are those of a cluster, which a node alone keeps without effect, and PostgreSQL's costs, which are kept and
 shown:

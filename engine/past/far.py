@@ -30,7 +30,7 @@ from engine.storage.moments import LSN_MASK, Lsn, Moment, lsn_in
 from engine.storage.stores import AnyStore, Stores
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.storage.tablespace import Tablespace
 
 LIMIT = 3

@@ -11,19 +11,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from catalog.errors import SqlError
 from catalog.types import lookup, oids
 from engine.foreground import foreground
+from engine.node.old_snapshots import bound
 from engine.past.nodes import PastNode, PastStore, PastStores, recent, store_at
-from engine.session.old_snapshots import bound
 from engine.storage.moments import LSN_MASK, Lsn, Moment, lsn_in
 from engine.storage.stores import KeptJoints, Stores
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
 
 T = TypeVar("T")
 TICK = 0.5  # seconds
@@ -59,6 +59,11 @@ class History(Protocol):
 
     async def close(self) -> None:
         """Lets go of everything."""
+
+
+def past_of(node: Node) -> Past | None:
+    """What can be read of a node's past; None: nothing."""
+    return cast("Past | None", node.past)
 
 
 class Past:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from catalog.errors import SqlError
 from catalog.schema import DEFAULT_TABLESPACE_OID, Table
-from engine.node import Node
+from engine.node.node import Node
 from engine.storage.keys import storage_prefix
 from engine.storage.moments import Lsn, Moment, lsn_in
 from engine.storage.stores import AnyStore, ObservedStores, PastSnapshot, Stores, StoresSnapshot, not_here

@@ -19,34 +19,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from engine.node.advisory_space import MODE_NAMES, AdvisorySpace, LockName
 from engine.txn.interface import LockWait
-from engine.txn.locks import EXCLUSIVE, TABLE_CONFLICTS, TABLE_SHARE, Contended, LockSpace, Owner, Ticket
+from engine.txn.locks import Ticket
 
 if TYPE_CHECKING:
     from engine.session.transactions import TransactionalSession
     from engine.txn.transaction import Savepoint
-
-LockName = tuple[int, int, int, int]
-MODE_NAMES = {EXCLUSIVE: "ExclusiveLock", TABLE_SHARE: "ShareLock"}
-
-
-class AdvisorySpace(LockSpace):
-    """The locks of all sessions of a node."""
-
-    def __init__(self) -> None:
-        super().__init__(TABLE_CONFLICTS)
-
-    def weaken(self, owner: Owner, name: Hashable, modes: int) -> None:
-        """The owner keeps only these modes of what it holds."""
-        if not modes:
-            owner.table_locks.pop(name, None)
-            self.release(owner, [name])
-            return
-        owner.table_locks[name] = modes
-        place = self._held.get(name)
-        if isinstance(place, Contended):
-            place.holders[owner] = modes
-            self._grant(name, place)
 
 
 class AdvisoryLocks:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from catalog.errors import SqlError
+from engine.bulk.progress import CopySource
 from engine.session.prepared import Prepared
 
 
@@ -51,13 +52,6 @@ class Answer:
     def release(self) -> None:
         if self._tag is not None:
             self._sink.complete(self._tag)
-
-
-class CopySource(Protocol):
-    """The data of COPY FROM STDIN."""
-
-    async def read(self) -> bytes | None:
-        """The next piece (any size, not cut at rows), None at the end. Raises 57014 when the client gave up."""
 
 
 def tag(command: str, count: int) -> str:

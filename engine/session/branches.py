@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from engine.bulk.thread import BulkThread
 from engine.checkpoint.capture import Capture
 from engine.ddl import branches
 from engine.ddl.objects import parent_of
+from engine.node.backups import Restoring
 from engine.past.far import joined, route
 from engine.past.nodes import PastNode
 from engine.past.replay import open_still
@@ -186,18 +186,6 @@ def _leaning_ids(session: Session, then: Catalog, now: Catalog) -> dict[int, int
 
 
 # ---- out of a backup ------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Restoring:
-    """How far the database is that is being copied out of a backup."""
-
-    step: str = "looking at the backup"
-    done: int = 0
-    total: int = 0
-
-    def report(self, step: str, done: int, total: int) -> None:
-        self.step, self.done, self.total = step, done, total
 
 
 class InBackup:

@@ -10,7 +10,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.memory import Account, Holding
 from catalog.types import lookup
 from catalog.types.base import FormatSettings, TypeRef
-from engine.session.answer import CopySource
+from engine.bulk.progress import CopySource
 from engine.session.prepared import Prepared
 
 _LENGTH = struct.Struct(">i")

@@ -27,10 +27,10 @@ from engine.bulk.progress import CopyProgress
 from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
 from engine.foreground import aside
+from engine.node.stages import FILE_PREFIX
 from engine.session import planning, running, serializing
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.safe_snapshots import begun
-from engine.session.staging import FILE_PREFIX
 from engine.session.system import virtual_content
 from engine.sql import ast
 from engine.sql.analyze import runnable_expression
@@ -79,7 +79,7 @@ def _refuse_encoding(session: Session, options: CopyOptions) -> None:
 
 
 def _is_staged(statement: ast.CopyStmt) -> bool:
-    """Whether it reads parts of a stage (engine/session/staging.py)."""
+    """Whether it reads parts of a stage (engine/node/stages.py)."""
     return statement.filename is not None and statement.filename.startswith(FILE_PREFIX) and not statement.program
 
 

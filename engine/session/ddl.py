@@ -41,6 +41,7 @@ from engine.ddl.ownership import owns
 from engine.execute.context import ExecContext, Field
 from engine.session import planning, running, settings
 from engine.session.branches import Far, InBackup, Recent, branch_moment, in_backup
+from engine.session.open_sessions import open_sessions
 from engine.session.prepared import Prepared
 from engine.session.signals import check_signal
 from engine.sql import ast, privileges
@@ -467,7 +468,7 @@ async def _until_unused(session: Session, statement: ast.DropDatabaseStmt) -> No
     if oid == session.database_oid or not (isinstance(database, Database) and owns(change, database)):
         return
     if statement.force:
-        there = [other for other in session.node.sessions.values() if other.database_oid == oid]
+        there = [other for other in open_sessions(session.node).values() if other.database_oid == oid]
         for other in there:
             check_signal(session, other, terminate=True)
         for other in there:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 import orjson
 
 from catalog.errors import SqlError, not_supported
+from engine.past.manager import Past, past_of
 from engine.session.waiting import result_of
 
 if TYPE_CHECKING:
-    from engine.past.manager import Past
     from engine.session.session import Session
 
 
@@ -68,7 +68,7 @@ class History:
         return cast(int, result_of(self._session, f"shoal_time_of {lsn}", run, lambda: past.time_of(lsn)))
 
     def _past(self) -> Past:
-        past = self._session.present.past
+        past = past_of(self._session.present)
         if past is None:
             not_supported("reading the past on this server")
         return past

@@ -14,30 +14,26 @@ it reports what it would do, and the client's node does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import orjson
 
 from catalog.errors import SqlError, not_supported
-from catalog.rows import NOTIFICATIONS
-from engine.storage.edits import Edits
+from engine.node.listeners import KEY, Notification
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.txn.commit import CommitQueue
     from engine.txn.joint import JointCommits
     from engine.txn.transaction import Savepoint, Transaction
 
-KEY = NOTIFICATIONS.to_bytes(4, "big") + bytes(4)
 CHANNEL_LIMIT = 64  # bytes; a name of so many is too long
 PAYLOAD_LIMIT = 8000
-STREAM = "shoal."  # what channels of change streams begin with
 QUEUE_LIMIT = 1_000_000  # notifications that wait for one session to end its transaction
 LISTEN, UNLISTEN, UNLISTEN_ALL = "listen", "unlisten", "unlisten_all"
 
-Notification = tuple[int, str, str]  # process id, channel, payload
 Action = tuple[str, str]  # LISTEN, UNLISTEN or UNLISTEN_ALL, and the channel
 
 
@@ -49,54 +45,6 @@ class _Session(Protocol):
     listens_elsewhere: list[Action] | None
 
     def cancel(self, error: SqlError | None = None) -> None: ...
-
-
-class Listeners:
-    """Who listens to what on one node."""
-
-    def __init__(self) -> None:
-        self._by_channel: dict[tuple[int, str], dict[SessionNotifications, None]] = {}
-        self.told = 0  # notifications that have come by, whoever listens
-        self.streams: set[tuple[int, str]] = set()
-        """The channels that are change streams' (engine/changes), as (database, channel)."""
-
-    def add(self, database: int, channel: str, listener: SessionNotifications) -> None:
-        self._by_channel.setdefault((database, channel), {})[listener] = None
-        if channel.startswith(STREAM):
-            self.streams.add((database, channel))
-
-    def remove(self, database: int, channel: str, listener: SessionNotifications) -> None:
-        found = self._by_channel.get((database, channel))
-        if found is not None:
-            found.pop(listener, None)
-            if not found:
-                del self._by_channel[database, channel]
-                self.streams.discard((database, channel))
-
-    @property
-    def listeners(self) -> int:
-        """How many sessions listen to something."""
-        return len({listener for found in self._by_channel.values() for listener in found})
-
-    def applied(self, edits: Edits) -> None:
-        """A follower has applied a commit."""
-        if self._by_channel and (row := edits.writes.get(KEY)) is not None:
-            self.deliver(row)
-
-    def deliver(self, row: bytes) -> None:
-        """A commit with notifications is durable."""
-        self.tell(*orjson.loads(row))
-
-    def tell(self, database: int, process_id: int, notifications: Iterable[Sequence[str]]) -> None:
-        """Hands (channel, payload) to whoever listens in the database."""
-        told: dict[SessionNotifications, None] = {}
-        for channel, payload in notifications:
-            self.told += 1
-            for listener in self._by_channel.get((database, channel), ()):
-                listener.pending.append((process_id, channel, payload))
-                told[listener] = None
-        for listener in told:
-            listener.told()
 
 
 class SessionNotifications:

@@ -26,6 +26,7 @@ from catalog.types.base import TypeRef
 from catalog.types.datetime import reading_constants
 from engine.execute.context import ExecContext, RowPathFull
 from engine.execute.expressions import compile_value
+from engine.past.manager import Past, past_of
 from engine.session import planning, running
 from engine.session.answer import Sink
 from engine.session.prepared import PastWait, Portal, Prepared
@@ -39,7 +40,6 @@ from engine.txn.locks import ACCESS_SHARE
 
 if TYPE_CHECKING:
     from engine.columnar.interface import ResultStream
-    from engine.past.manager import Past
     from engine.past.nodes import PastNode
     from engine.session.session import Session
     from engine.session.state import StatementContext
@@ -58,7 +58,7 @@ class Moment:
 
 
 def _past(session: Session) -> Past:
-    past = session.present.past
+    past = past_of(session.present)
     if past is None:
         not_supported("reading the past on this server")
     return past
@@ -257,7 +257,7 @@ def look_up(
 
     Raises what evaluating it raises (the caller calls `fail`)."""
     plan, node = cast(_Plan, prepared.past), session.present
-    inner, past = plan.look_up, node.past
+    inner, past = plan.look_up, past_of(node)
     if inner is None or past is None or session.node is not node:
         return None
     if inner.catalog is not session.committed_catalog or session.status == "E" or session.log_over < math.inf:

@@ -22,7 +22,7 @@ from catalog.types.oids import NAMED_ARRAY_TYPES, NAMED_TYPES
 from engine.columnar.generate import ColumnarDml
 from engine.columnar.interface import ColumnarQuery, ResultStream
 from engine.execute.context import ExecContext, Field, RowPathHeavy, RowPlan
-from engine.session.settings import PlanKey
+from engine.node.plan_cache import PlanKey
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.environment import usable_path

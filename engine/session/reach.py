@@ -1,6 +1,6 @@
 """Which tablespaces a statement has to do with: what decides where it may run, if they have leaders of their own.
 
-    what it names          its relations, and what is behind them (engine/touching.py)
+    what it names          its relations, and what is behind them (engine/node/affected_tablespaces.py)
     what it changes        besides, what changes of these touch
     what is shared         the schema, sequences, advisory locks are in pg_default
     everything             what does more than its text tells: it calls functions in SQL, changes types or roles, and so
@@ -11,11 +11,11 @@ A relation that is not found counts as pg_default's, where it may be by now.
 
 from __future__ import annotations
 
-from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Table, Tablespace
-from engine.replica import HOME
+from catalog.schema import DEFAULT_TABLESPACE_OID, Table
+from engine.node.affected_tablespaces import UntoldError, add_touched, tables_behind
+from engine.replica import HOME, identity_of
 from engine.session.routing import Needs, Route
 from engine.sql.analyze.environment import Environment
-from engine.touching import UntoldError, add_touched, tables_behind
 
 Reached = frozenset[bytes]
 """Tablespaces by their ids, HOME for pg_default."""
@@ -49,9 +49,3 @@ def reached(route: Route, needs: Needs, environment: Environment, default_place:
     if shared or not found:
         found.add(DEFAULT_TABLESPACE_OID)
     return frozenset(identity_of(catalog, oid) for oid in found)
-
-
-def identity_of(catalog: Catalog, oid: int) -> bytes:
-    """The id of the tablespace with an OID."""
-    item = catalog.get(oid)
-    return bytes.fromhex(item.identity) if isinstance(item, Tablespace) else HOME

@@ -30,7 +30,7 @@ from catalog.memory import LARGE, Holding, within
 from catalog.schema import Role, VirtualTable
 from engine.execute.context import RowPathFull
 from engine.foreground import aside
-from engine.node import Node
+from engine.node.node import Node
 from engine.session import past, planning, running, serializing, statement_log
 from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from catalog.encodings import usable_encoding
 from catalog.errors import SqlError
@@ -23,6 +22,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
 from catalog.types.oids import INTERVAL
 from catalog.types.timezones import offset_zone_name, zone_or_none
 from engine.replica import parse_token
+from engine.txn.interface import SettingsState
 
 SERVER_VERSION = "15.0"
 SERVER_VERSION_NUM = "150000"
@@ -485,19 +485,6 @@ NOT_RESET = (*IDENTITIES, "is_superuser", "transaction_isolation", "transaction_
 OF_TRANSACTION = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
 LISTS = ("search_path", "temp_tablespaces")  # of names, each of which is quoted by itself
 REPORTED = tuple(definition.name for definition in _DEFINITIONS if definition.report)
-
-
-class PlanKey(NamedTuple):
-    """The settings that a plan depends on: plans are cached per value of this."""
-
-    database: int
-    search_path: tuple[str, ...]
-    user: str
-    format: FormatSettings
-    path: str = "auto"
-    conforming: bool = True  # standard_conforming_strings
-
-
 MEMORY_LIMITS = ("query_memory_limit", "connection_memory_limit")
 
 
@@ -550,13 +537,6 @@ def check_for_all(name: str, value: str | None) -> str | None:
     if server is None:
         return check(name, value)
     return None if value is None else server.check(server.name, value)
-
-
-class SettingsState(NamedTuple):
-    """Values, and those that stay when the transaction commits: the same (None) before the first SET LOCAL."""
-
-    values: Mapping[str, str]
-    lasting: Mapping[str, str] | None
 
 
 class Settings:

@@ -22,14 +22,14 @@ from catalog.schema import Catalog, Database, Role, Schema, Table, View
 from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext
-from engine.node import Node, PlanCache
+from engine.node.node import Node
+from engine.node.plan_cache import PlanCache, PlanKey
 from engine.session.positioned import current_row
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import (
     DEFINITIONS,
     IDENTITIES,
     MEMORY_LIMITS,
-    PlanKey,
     Settings,
     byte_count,
     is_for_superusers,
@@ -211,7 +211,7 @@ class SessionState:
             self.user_name = self._acting.name
         path = settings.search_path(self.user_name)
         self.search_path = path
-        self.cache: PlanCache = self.node.plans(
+        self.cache: PlanCache[Prepared] = self.node.plans(
             PlanKey(
                 self.database_oid,
                 path,

@@ -11,10 +11,7 @@ remembered by their text.
 
 from __future__ import annotations
 
-import itertools
 import re
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -30,7 +27,6 @@ from catalog.routines import function_in
 from catalog.schema import (
     FIRST_USER_OID,
     READ_ALL_STATS_OID,
-    Catalog,
     Database,
     Role,
     Routine,
@@ -47,19 +43,19 @@ from catalog.types.base import Array, TypeRef
 from engine.columnar.generate.catalog_functions import register_catalog_function
 from engine.columnar.worker.values import to_arrow
 from engine.index_checks import check_indexes
+from engine.node import sizes
+from engine.node.advisory_space import MODE_NAMES, LockName
+from engine.node.exported_snapshots import ExportedSnapshots
+from engine.node.stages import Stages
 from engine.replica import token
-from engine.session import sizes
-from engine.session.advisory import MODE_NAMES, LockName
 from engine.session.change_streams import StreamCalls
 from engine.session.cluster import cluster_rows
 from engine.session.errors import canceled
 from engine.session.history import History
 from engine.session.key_ranges import key_ranges
+from engine.session.open_sessions import open_sessions
 from engine.session.signals import check_signal
-from engine.session.snapshots import ExportedSnapshots
-from engine.session.staging import Stages
 from engine.session.system_settings import file_rows, rule_rows, setting_rows
-from engine.session.virtual_rows import RowCache
 from engine.session.waiting import result_of
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
@@ -76,12 +72,11 @@ from engine.statistics.statements import Tally
 from engine.txn.locks import TABLE_MODES
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.session.session import Session
 
 SLICE_BITS = 8  # a slice holds the objects of 256 consecutive OIDs
 WHOLES_KEPT = 256  # joined batches
-TEXTS_KEPT = 65536
 
 _QUALIFIED = re.compile(r'[A-Za-z0-9_"]\.["A-Za-z_]|OPERATOR\(')
 _BARE_PARENTHESIS = re.compile(r'(?<![A-Za-z0-9_"])\(')
@@ -91,28 +86,6 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*")
 
 for _source, _call in lookups.catalog_calls.items():
     register_catalog_function(_source, _call.sql, _call.tables, _call.udfs)
-
-
-class SystemCache:
-    """What is kept for all sessions of a node."""
-
-    def __init__(self) -> None:
-        self.fixed: dict[int, Any] = {}  # id of the part -> batch
-        self.slices: OrderedDict[object, dict[int, tuple[list[Item], Any]]] = OrderedDict()
-        self.wholes: OrderedDict[object, tuple[Catalog, Any]] = OrderedDict()
-        self.texts: dict[object, str] = {}
-        self.rows = RowCache()
-        self.numbers = itertools.count(time.time_ns() // 1000)  # of transactions; they go on growing after a restart
-        self.numbered: dict[int, tuple[int, int, int]] = {}  # process id -> its transaction (id, start), its number
-
-    def text(self, key: object, make: Callable[[], str]) -> str:
-        """A remembered text."""
-        found = self.texts.get(key)
-        if found is None:
-            if len(self.texts) >= TEXTS_KEPT:
-                self.texts.clear()
-            found = self.texts[key] = make()
-        return found
 
 
 # ---- batches --------------------------------------------------------------------------------------------------------
@@ -351,7 +324,7 @@ class SessionSurroundings:
     def signal(self, process_id: int, terminate: bool) -> bool:
         """Cancels what a session runs, or ends the session. False, with a warning, if there is no such session.
         Raises 42501."""
-        target = self.session.node.sessions.get(process_id)
+        target = open_sessions(self.session.node).get(process_id)
         if target is None:
             self.session.warn("01000", f"PID {process_id} is not a PostgreSQL backend process")
             return False
@@ -380,7 +353,7 @@ class SessionSurroundings:
         return number
 
     def relation_size(self, oid: int) -> tuple[int | None, int] | None:
-        """(its own size, its indexes' size) in bytes, as engine/session/sizes.py says."""
+        """(its own size, its indexes' size) in bytes, as engine/node/sizes.py says."""
         return sizes.relation_size(self.session.node, self.catalog, oid)
 
     def rows_written(self, kind: str, oid: int) -> int:
@@ -474,7 +447,7 @@ class NodeStatus:
         catalog = self._session.catalog
         user, sees_all = self._user()
         mine = set() if user is None else roles_of(catalog, user)
-        for session in self._node.sessions.values():
+        for session in open_sessions(self._node).values():
             transaction = session.transaction
             visible = sees_all or catalog.roles.get(session.user_name) in mine
             row: dict[str, object] = {
@@ -509,7 +482,7 @@ class NodeStatus:
         user, sees_all = self._user()
         mine = set() if user is None else roles_of(catalog, user)
         rows: list[dict[str, object]] = []
-        for session in self._node.sessions.values():
+        for session in open_sessions(self._node).values():
             if sees_all or catalog.roles.get(session.user_name) in mine:
                 version, cipher, bits = session.tls or (None, None, None)
                 rows.append({
@@ -525,7 +498,7 @@ class NodeStatus:
     def locks(self) -> list[dict[str, object]]:
         """The table locks that transactions hold, and those that they wait for."""
         rows: list[dict[str, object]] = []
-        for session in self._node.sessions.values():
+        for session in open_sessions(self._node).values():
             transaction = session.transaction
             rows += _advisory_rows(session)
             if transaction is None:
@@ -589,7 +562,7 @@ class NodeStatus:
         """pg_stat_progress_copy: every COPY that runs; how far it is, for its user and for superusers."""
         _, sees_all = self._user()
         rows: list[dict[str, object]] = []
-        for session in self._node.sessions.values():
+        for session in open_sessions(self._node).values():
             progress = session.copying
             if progress is None:
                 continue
@@ -613,7 +586,7 @@ class NodeStatus:
         node = self._node
         rows: list[dict[str, object]] = []
         for name, oid in self._session.catalog.databases.items():
-            sessions = [session for session in node.sessions.values() if session.database_oid == oid]
+            sessions = [session for session in open_sessions(node).values() if session.database_oid == oid]
             known = node.activity.now(oid, sessions)
             fetched = node.statements.rows_fetched(oid)
             catalog = node.catalogs.get(oid)

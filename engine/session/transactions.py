@@ -21,11 +21,12 @@ from catalog.errors import SqlError, forget_frames
 from catalog.schema import Table
 from engine.columnar.ahead import announce
 from engine.execute.shown import ShownKey, ShownRow
-from engine.node import resolve
+from engine.node.node import resolve
 from engine.session import safe_snapshots, two_phase
 from engine.session.advisory import AdvisoryLocks
 from engine.session.errors import aborted, canceled, transaction_error
 from engine.session.large_objects import LargeObjects
+from engine.session.open_sessions import open_sessions
 from engine.session.prepared import Portal, Prepared
 from engine.session.settings import DEFINITIONS, IDENTITIES, OF_TRANSACTION, SERVER_DEFINITIONS
 from engine.session.state import SessionState
@@ -85,18 +86,18 @@ class TransactionalSession(SessionState):
 
     def export_snapshot(self) -> str:
         """pg_export_snapshot(): the identifier. Raises 25001, 0A000."""
-        return self.node.exported.export(self)
+        return self.node.exported.export(open_sessions(self.node)[self.process_id])
 
     def blockers(self, process_id: int) -> list[int]:
         """The process ids of the sessions for which that one waits."""
-        session = self.node.sessions.get(process_id)
+        session = open_sessions(self.node).get(process_id)
         transaction = None if session is None else session.transaction
         ticket = None if transaction is None else transaction.waiting
         return [] if ticket is None else ticket.space.blockers(ticket)
 
     def safe_snapshot_blockers(self, process_id: int) -> list[int]:
         """The process ids of the sessions for which that one waits until its snapshot is safe."""
-        session = self.node.sessions.get(process_id)
+        session = open_sessions(self.node).get(process_id)
         return [] if session is None else safe_snapshots.blockers(session)
 
     def begin_implicit(self) -> Transaction:

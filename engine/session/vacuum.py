@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from catalog.privileges import acts_as
 from catalog.schema import Database, Table
-from engine.session.sizes import storage_ids
+from engine.node.sizes import storage_ids
 from engine.sql import ast
 from engine.sql.parser import parse
 from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_UPDATE_EXCLUSIVE

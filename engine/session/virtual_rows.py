@@ -10,56 +10,25 @@ live is computed once an execution.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from catalog.schema import FIRST_USER_OID, Catalog, VirtualTable
+from catalog.schema import FIRST_USER_OID, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import content
 from catalog.system.content import Item, Items, Part
 from catalog.system.finding import owners
 from engine.execute.context import RowPathFull
+from engine.node.system_cache import Row, RowCache, Whole
 
 if TYPE_CHECKING:
     from engine.session.session import Session
 
-Row = tuple[Any, ...]
-Index = dict[object, list[Row]]
-
 WHOLE_ITEMS = 2000  # objects of a relation that the row path goes through
 SMALL_ITEMS = 100  # up to so many, look-ups go to the whole relation, which is indexed
 WHOLES_KEPT = 128
-
-
-class Whole:
-    """All rows of a relation, with an index for each column that was asked for."""
-
-    def __init__(self, rows: list[Row]) -> None:
-        self.rows = rows
-        self._indexes: dict[int, Index] = {}
-
-    def index(self, number: int) -> Index:
-        """The rows by the value of a column; those where it is NULL are not in it."""
-        found = self._indexes.get(number)
-        if found is None:
-            found = self._indexes[number] = {}
-            for row in self.rows:
-                value = row[number - 1]
-                if value is not None:
-                    found.setdefault(value, []).append(row)
-        return found
-
-
-class RowCache:
-    """What is kept for all sessions of a node."""
-
-    def __init__(self) -> None:
-        self.fixed: dict[int, Whole] = {}  # id of the part
-        self.items: OrderedDict[object, dict[int, tuple[Item, list[Row]]]] = OrderedDict()  # by OID
-        self.wholes: OrderedDict[object, tuple[Catalog, Whole]] = OrderedDict()
 
 
 class VirtualRows:

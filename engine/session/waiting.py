@@ -18,7 +18,7 @@ from catalog.errors import SqlError, told
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.session.state import SessionState
     from engine.session.transactions import TransactionalSession
     from engine.txn.transaction import Transaction

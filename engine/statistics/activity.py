@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from catalog.errors import SqlError
-    from engine.session.state import SessionState
 
 DEADLOCK = "40P01"
+
+
+class CountedSession(Protocol):
+    """What is counted of a session."""
+
+    @property
+    def database_oid(self) -> int: ...
+    @property
+    def commits(self) -> int: ...
+    @property
+    def rollbacks(self) -> int: ...
 
 
 class DatabaseActivity:
@@ -29,7 +39,7 @@ class DatabaseActivity:
         self.sessions = 0  # that were opened
         self.killed = 0  # that an administrator ended
 
-    def add(self, session: SessionState) -> None:
+    def add(self, session: CountedSession) -> None:
         """Takes over what a session has counted."""
         self.commits += session.commits
         self.rollbacks += session.rollbacks
@@ -54,13 +64,13 @@ class Activity:
         """The database, if it is one, has been dropped."""
         self._databases.pop(oid, None)
 
-    def opened(self, session: SessionState) -> None:
+    def opened(self, session: CountedSession) -> None:
         self.database(session.database_oid).sessions += 1
 
-    def closed(self, session: SessionState) -> None:
+    def closed(self, session: CountedSession) -> None:
         self.database(session.database_oid).add(session)
 
-    def failed(self, session: SessionState, error: SqlError) -> None:
+    def failed(self, session: CountedSession, error: SqlError) -> None:
         """A client is told of an error."""
         self.errors[error.sqlstate] += 1
         if error.sqlstate == DEADLOCK:
@@ -68,7 +78,7 @@ class Activity:
         elif error.sqlstate == "57P01":
             self.database(session.database_oid).killed += 1
 
-    def now(self, oid: int, sessions: Iterable[SessionState]) -> DatabaseActivity:
+    def now(self, oid: int, sessions: Iterable[CountedSession]) -> DatabaseActivity:
         """Of a database, with what these sessions, those that are open, have counted so far; without single reads."""
         known, made = self.database(oid), DatabaseActivity()
         made.commits, made.rollbacks = known.commits, known.rollbacks

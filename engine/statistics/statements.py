@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from engine.sql import ast
 from engine.sql.normalize import described
 
 if TYPE_CHECKING:
-    from engine.session.prepared import Prepared
+    from catalog.schema import Catalog
 
 MOST = 5000  # statements, PostgreSQL's default of pg_stat_statements.max
 DROPPED = 20  # one of so many goes when there are more
@@ -139,11 +139,42 @@ class Tally:
         self.buckets[0] += took * executions
 
 
+class PlanSettings(Protocol):
+    """What statistics ask of the settings that a plan depends on."""
+
+    @property
+    def user(self) -> str: ...
+    @property
+    def database(self) -> int: ...
+    @property
+    def conforming(self) -> bool: ...
+
+
+class CountedPlan(Protocol):
+    """What statistics ask of a plan (engine/session/prepared.py)."""
+
+    tally: Tally | None
+
+    @property
+    def statement(self) -> ast.Statement: ...
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def key(self) -> PlanSettings: ...
+    @property
+    def relations(self) -> Sequence[int]: ...
+    @property
+    def command(self) -> str: ...
+    @property
+    def description(self) -> tuple[int, str] | None:
+        """`queryid` and text, where they were made beforehand."""
+
+
 class StatementStatistics:
     """All statements of a node. `plans` gives the plans that it has, which lead to their tallies. `now` is the wall
     clock, in microseconds since 2000-01-01 UTC."""
 
-    def __init__(self, plans: Callable[[], Iterable[Prepared]], now: Callable[[], int]) -> None:
+    def __init__(self, plans: Callable[[], Iterable[CountedPlan]], now: Callable[[], int]) -> None:
         self._plans = plans
         self._now = now
         self._entries: dict[tuple[int, int, int], Tally] = {}
@@ -156,7 +187,7 @@ class StatementStatistics:
         self._fetched: Counter[int] = Counter()
         self._single: Counter[int] = Counter()
 
-    def tally(self, prepared: Prepared) -> Tally:
+    def tally(self, prepared: CountedPlan) -> Tally:
         """The numbers of a plan's statement."""
         catalog, key, statement = prepared.catalog, prepared.key, prepared.statement
         user = catalog.roles.get(key.user, 0)
@@ -180,7 +211,7 @@ class StatementStatistics:
             found = self.histograms[command, path] = [0] * BUCKETS
         return found
 
-    def executed(self, prepared: Prepared, path: str, took: float, rows: int) -> None:
+    def executed(self, prepared: CountedPlan, path: str, took: float, rows: int) -> None:
         """A statement that did not run on the cached path has come to its end, after so many seconds."""
         tally = prepared.tally or self.tally(prepared)
         if tally is not self.nested:
@@ -257,7 +288,7 @@ class StatementStatistics:
         self.dropped += 1
 
 
-def _command(prepared: Prepared) -> str:
+def _command(prepared: CountedPlan) -> str:
     """SELECT, INSERT, UPDATE, DELETE, MERGE, COPY, BEGIN, COMMIT, ROLLBACK; UTILITY for the rest."""
     tree = prepared.statement.tree
     if isinstance(tree, ast.CopyStmt):

@@ -69,8 +69,8 @@ class Dropped:
 
 
 class LocalTablespaces:
-    """engine.tablespaces.TablespaceStorage over directories. `open` comes first. `keep`: the changelogs of those that
-    are dropped stay, until `forget`."""
+    """engine.node.tablespaces.TablespaceStorage over directories. `open` comes first. `keep`: the changelogs of those
+    that are dropped stay, until `forget`."""
 
     def __init__(
         self,

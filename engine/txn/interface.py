@@ -8,8 +8,8 @@ synchronous code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engine.storage.moments import Lsn
 
@@ -25,6 +25,14 @@ UPDATE = 8
 READ_COMMITTED = "read committed"
 REPEATABLE_READ = "repeatable read"
 SERIALIZABLE = "serializable"
+
+
+class SettingsState(NamedTuple):
+    """The settings of a session as a savepoint keeps them: values, and those that stay when the transaction commits:
+    the same (None) before the first SET LOCAL."""
+
+    values: Mapping[str, str]
+    lasting: Mapping[str, str] | None
 
 
 class EmptiedStorage(int):

@@ -30,7 +30,15 @@ from catalog.memory import Account
 from catalog.schema import Catalog, SchemaObject
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
-from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, READ_COMMITTED, SERIALIZABLE, UPDATE, LockWait
+from engine.txn.interface import (
+    KEY_SHARE,
+    NO_KEY_UPDATE,
+    READ_COMMITTED,
+    SERIALIZABLE,
+    UPDATE,
+    LockWait,
+    SettingsState,
+)
 from engine.txn.locks import LockSpace, Ticket
 from engine.txn.overlay import MISSING, Missing, overlay
 from engine.txn.row_locks import RowLocks
@@ -38,7 +46,6 @@ from engine.txn.serializable import Serial, Tracked
 
 if TYPE_CHECKING:
     from engine.execute.deferred import Deferred
-    from engine.session.settings import SettingsState
     from engine.storage.moments import Lsn
     from engine.storage.runs import BulkRun
     from engine.storage.stores import CurrentStores, ObservedStores, SequencedStores, StoresSnapshot
@@ -272,7 +279,7 @@ class Transaction:
             self._kept = None
 
     def hold_snapshot(self) -> None:
-        """Keeps the moment that it sees now for others (engine/session/snapshots.py), until it ends."""
+        """Keeps the moment that it sees now for others (engine/node/exported_snapshots.py), until it ends."""
         if self._snapshot is None:
             self._snapshot = self._store.snapshot()
 

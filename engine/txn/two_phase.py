@@ -38,7 +38,7 @@ from engine.txn.locks import ACCESS_EXCLUSIVE, LockSpace
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
 
 _PREFIX = PREPARED_TRANSACTIONS.to_bytes(4, "big")
 _RANGE = prefix_range(_PREFIX)

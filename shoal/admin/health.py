@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from engine.cluster_view import DEFAULT
-from engine.node import Node
+from engine.node.node import Node
 from shoal.admin.server import Admin, as_json
 
 

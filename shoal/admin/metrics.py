@@ -22,7 +22,8 @@ from catalog.durations import all_durations
 from catalog.functions.system import RELEASE
 from catalog.schema import Database
 from engine.cluster_view import THIS_NODE, Alone, ClusterView, TablespaceView, here, spaces_of
-from engine.node import Node
+from engine.node.node import Node
+from engine.session.open_sessions import open_sessions
 from engine.session.system import state_of
 from shoal.admin.health import why_not
 from shoal.admin.server import Admin, Parts
@@ -163,7 +164,7 @@ def _durations() -> Iterator[Metric]:
 def _sessions(parts: Parts) -> Iterator[Metric]:
     states = dict.fromkeys(("active", "idle", "idle in transaction", "idle in transaction (aborted)"), 0)
     waiting = 0
-    for session in parts.node.sessions.values():
+    for session in open_sessions(parts.node).values():
         states[state_of(session)] += 1
         transaction = session.transaction
         waiting += transaction is not None and transaction.waiting is not None

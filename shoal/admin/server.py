@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import web
 
-from engine.node import Node
+from engine.node.node import Node
 from shoal.config import HTTPS, Config, ConfigError
 from wire.host_rules import LOCAL, SCRAM, Rule, may_come
 from wire.http import asks_this_machine

@@ -55,7 +55,7 @@ from shoal.archive.pieces import bodies_of, entries_of
 from shoal.archive.restoring import OnRestored, Target, fill, plan
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.storage.tablespace import Tablespace
     from replication.local import Piece
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from engine.node import Node as EngineNode
+from engine.node.node import Node as EngineNode
 from engine.storage.moments import LSN_MASK, SLOT_SHIFT
 from engine.storage.tablespace import Tablespace
 from engine.storage.unwritable import UnwritableLog

@@ -14,10 +14,10 @@ placement leaves it where it is for a while.
 What no node may do that does not lead a tablespace, the storage refuses (`Stores.guard`): to write there, or to look at
 what is not durable yet. What is refused so is gathered, so whoever tries again succeeds.
 
-The schema. A schema change has a part in every tablespace that it has to do with (engine/touching.py), so it commits
-only while all of these are led at home, and a leader that has been replaced cannot commit it. Whoever takes a
-tablespace over applies its log up to the head, and with each such part what pg_default has at that place (arrivals.py).
-Moreover it applies pg_default's head as it is then (`has_schema`) before it leads.
+The schema. A schema change has a part in every tablespace that it has to do with (engine/node/affected_tablespaces.py),
+so it commits only while all of these are led at home, and a leader that has been replaced cannot commit it. Whoever
+takes a tablespace over applies its log up to the head, and with each such part what pg_default has at that place
+(arrivals.py). Moreover it applies pg_default's head as it is then (`has_schema`) before it leads.
 
 So does a prepared transaction (engine/txn/two_phase.py): whoever leads one of its tablespaces next takes its locks.
 """

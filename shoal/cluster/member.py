@@ -28,7 +28,7 @@ from catalog.errors import SqlError
 from catalog.functions.system import RELEASE
 from engine.checkpoint import EntryMark
 from engine.columnar.client import WorkerClient
-from engine.node import Node as EngineNode
+from engine.node.node import Node as EngineNode
 from engine.past.far import FarPast
 from engine.past.manager import Past
 from engine.storage.tablespace import Tablespace

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from catalog.errors import SqlError
 from engine.checkpoint.digest import Digest
 from engine.cluster_view import DEFAULT, CheckpointView, LedgerView, NodeView, ReplicaView, TablespaceView
-from engine.node import Node as EngineNode
+from engine.node.node import Node as EngineNode
 from replication.checks import Report, report
 from replication.interface import (
     ConflictError,

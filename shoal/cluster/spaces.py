@@ -32,7 +32,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID
 from catalog.schema import Tablespace as CatalogItem
 from engine.checkpoint import Described, EntryMark
-from engine.node import Node as EngineNode
+from engine.node.node import Node as EngineNode
 from engine.storage.tablespace import Tablespace
 from replication.interface import (
     ConflictError,
@@ -180,7 +180,7 @@ class SpaceReplica:
 
 
 class ClusterTablespaces:
-    """engine.tablespaces.TablespaceStorage of a node of a cluster. `prepare`, then `use`, then `start`."""
+    """engine.node.tablespaces.TablespaceStorage of a node of a cluster. `prepare`, then `use`, then `start`."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from catalog.errors import SqlError
 from catalog.schema import Role
 from catalog.scram import matches, verifier
-from engine.node import Node
+from engine.node.node import Node
 from shoal.console.statements import StatementConnection
 
 IDLE = 1800.0

@@ -11,7 +11,7 @@ from catalog.schema import Table
 from engine.bulk.encode import TableEncoder
 from engine.bulk.rows import RowSet
 from engine.columnar.client import WorkerClient
-from engine.node import Node
+from engine.node.node import Node
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.newest import NewestRows
 from engine.storage.tablespace import Tablespace

@@ -3,7 +3,7 @@ keeps them from looking at what other nodes lead."""
 
 from __future__ import annotations
 
-from engine import tablespaces
+from engine.node import tablespaces
 from engine.storage.stores import Stores
 from wire import reaching
 

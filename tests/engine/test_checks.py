@@ -15,7 +15,7 @@ from catalog.errors import SqlError
 from catalog.rows import CHECKS, COUNTERS, FIRST_USER_STORAGE, KINDS
 from engine import checks
 from engine.checkpoint.digest import Digest
-from engine.node import _OIDS, _STORAGE_IDS, Node
+from engine.node.node import _OIDS, _STORAGE_IDS, Node
 from engine.storage.edits import Edits
 from engine.storage.tablespace import Tablespace
 from tests.engine.storage.harness import key as key_of

@@ -6,10 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from engine.node import PLANS_PER_KEY, PlanCache
+from engine.node.plan_cache import PLANS_PER_KEY, PlanCache, PlanKey
 from engine.session.planning import LONGEST_KEPT, cacheable
 from engine.session.prepared import Prepared
-from engine.session.settings import PlanKey
 from engine.sql import ast
 
 PLAN = cast(Prepared, object())

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import shoal
-from engine.node import Node
+from engine.node.node import Node
+from engine.node.tablespaces import NodeTablespaces
 from engine.session.session import Session
 from engine.storage import directories
-from engine.tablespaces import NodeTablespaces
 from engine.txn.transaction import Transaction
 
 

@@ -23,11 +23,11 @@ from catalog.schema import (
     View,
 )
 from catalog.types.base import TypeRef
+from engine.node.affected_tablespaces import places_of_changes
 from engine.replica import HOME
 from engine.session.reach import Reached, reached
 from engine.session.routing import Routes
 from engine.sql.analyze.environment import Environment
-from engine.touching import places_of_changes
 
 NEAR, FAR, AWAY = DEFAULT_TABLESPACE_OID, 901, 902
 IDS = {NEAR: HOME, FAR: b"\1" * 16, AWAY: b"\2" * 16}

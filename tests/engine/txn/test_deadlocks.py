@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.errors import SqlError
-from engine.session.advisory import AdvisorySpace
+from engine.node.advisory_space import AdvisorySpace
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, UPDATE
 from engine.txn.locks import (
     ACCESS_EXCLUSIVE,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from engine.columnar.client import WorkerClient
-from engine.node import Node
+from engine.node.node import Node
 from engine.past.far import FarPast
 from engine.storage.directories import LocalTablespaces
 from engine.storage.keys import prefix_range, storage_prefix

@@ -10,7 +10,7 @@ import pytest
 from catalog.errors import SqlError
 from catalog.schema import Role
 from catalog.scram import matches, verifier
-from engine.node import Node
+from engine.node.node import Node
 from shoal.console.logins import FAILURES, IDLE, LOGINS, LONGEST, WINDOW, Attempts, Logins, TooManyAttemptsError
 from shoal.console.statements import StatementConnection
 

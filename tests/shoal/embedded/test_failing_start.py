@@ -20,7 +20,7 @@ import shoal
 import shoal.embedded.engine_thread
 import shoal.serve
 from engine.columnar.client import WorkerClient
-from engine.node import Node
+from engine.node.node import Node
 from engine.past.manager import Past
 from shoal.directory_watch import DirectoryWatch
 from shoal.embedded.engine_thread import EngineThread
@@ -144,7 +144,7 @@ def test_the_interpreter_says_nothing_at_its_end(tmp_path: Path) -> None:
     program = """
 import asyncio, contextlib, shoal, sys
 from catalog.errors import SqlError
-from engine.node import Node
+from engine.node.node import Node
 async def starts(worker):
     with contextlib.suppress(SqlError):
         await worker.start()

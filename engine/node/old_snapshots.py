@@ -15,7 +15,7 @@ from catalog.errors import SqlError
 from engine.storage.moments import lsn_in
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
     from engine.storage.tablespace import Tablespace
 
 log = logging.getLogger("shoal.session")

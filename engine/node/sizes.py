@@ -24,7 +24,7 @@ from engine.storage.stores import Stores
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
 
 BLOCK = 8192
 

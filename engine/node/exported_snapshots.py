@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError, not_supported
-from engine.session.lease import Lease
+from engine.node.lease import Lease
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE
 
 if TYPE_CHECKING:
-    from engine.session.transactions import TransactionalSession
+    from engine.node.interface import NodeSession
     from engine.storage.stores import StoresSnapshot
     from engine.storage.views import Snapshot
     from engine.txn.transaction import Transaction
@@ -31,7 +31,7 @@ MOST_HELD = 1024  # of a node
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    session: TransactionalSession
+    session: NodeSession
     transaction: Transaction
 
     @property
@@ -59,7 +59,7 @@ class _Hold:
 
     def __init__(
         self,
-        session: TransactionalSession,
+        session: NodeSession,
         snapshot: Snapshot | StoresSnapshot,
         seconds: int,
         at_end: Callable[[], None],
@@ -86,10 +86,10 @@ class ExportedSnapshots:
         self._held: dict[str, _Hold] = {}
         self._numbers = itertools.count(1)
 
-    def _name(self, session: TransactionalSession) -> str:
+    def _name(self, session: NodeSession) -> str:
         return f"{session.process_id:08X}-{next(self._numbers):08X}-1"
 
-    def export(self, session: TransactionalSession) -> str:
+    def export(self, session: NodeSession) -> str:
         """The identifier of the snapshot of the session's transaction. Raises 25001, 0A000."""
         transaction = session.transaction or session.begin_implicit()
         if transaction.savepoints:
@@ -106,7 +106,7 @@ class ExportedSnapshots:
         """Whether a transaction has exported a snapshot."""
         return any(known.transaction is transaction for known in self._exported.values())
 
-    def hold(self, session: TransactionalSession, seconds: int) -> str:
+    def hold(self, session: NodeSession, seconds: int) -> str:
         """The identifier of what is committed now. Raises 22023, 53400."""
         if len(self._held) >= MOST_HELD:
             raise SqlError("53400", f"a node holds {MOST_HELD} snapshots at most")
@@ -119,7 +119,7 @@ class ExportedSnapshots:
             raise
         return name
 
-    def release(self, session: TransactionalSession, name: str) -> bool:
+    def release(self, session: NodeSession, name: str) -> bool:
         """Whether the session's role has held such a snapshot."""
         held = self._held.get(name)
         if held is None or held.user != session.user_name:
@@ -132,7 +132,7 @@ class ExportedSnapshots:
         while self._held:
             self._held.popitem()[1].end()
 
-    def import_into(self, session: TransactionalSession, name: str) -> None:
+    def import_into(self, session: NodeSession, name: str) -> None:
         """SET TRANSACTION SNAPSHOT. Raises 25001, 0A000, 22023."""
         transaction = session.transaction
         assert transaction is not None

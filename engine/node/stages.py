@@ -30,11 +30,11 @@ from catalog.schema import Column, Table
 from engine.bulk.copy_arrow import ArrowParser
 from engine.bulk.load import PIECE_BYTES, Pieces
 from engine.bulk.thread import BulkThread
-from engine.session.lease import Lease
+from engine.node.lease import Lease
 
 if TYPE_CHECKING:
-    from engine.session.answer import CopySource
-    from engine.session.session import Session
+    from engine.bulk.progress import CopySource
+    from engine.node.interface import NodeSession
 
 FILE_PREFIX = "stage:"
 STAGES_OF_A_ROLE = 64
@@ -89,7 +89,7 @@ class Stages:
         return stage
 
     async def put(
-        self, session: Session, table: Table, columns: Sequence[Column], where: tuple[str, str], source: CopySource
+        self, session: NodeSession, table: Table, columns: Sequence[Column], where: tuple[str, str], source: CopySource
     ) -> int:
         """Takes the data of a part; `where`: token and part. The number of rows. Raises 42704, 42710, 53100, and what
         the data raises."""
@@ -117,7 +117,7 @@ class Stages:
         return count
 
     @contextmanager
-    def source(self, session: Session, name: str) -> Iterator[CopySource]:
+    def source(self, session: NodeSession, name: str) -> Iterator[CopySource]:
         """The data of parts, by the name that COPY was given behind 'stage:'. Raises 42704."""
         token, _, listed = name.partition("/")
         stage = self._find(session.user_name, token)
@@ -147,7 +147,7 @@ def _take(parser: ArrowParser, file: IO[bytes], data: bytes) -> int:
 
 
 class _StagedSource:
-    """An engine.session.answer.CopySource over files, one after the other."""
+    """An engine.bulk.progress.CopySource over files, one after the other."""
 
     def __init__(self, files: list[int]) -> None:
         self._files = files[::-1]

@@ -19,12 +19,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from catalog import rows as system_rows
 from catalog.errors import SqlError
 from catalog.memory import Pool
-from catalog.privileges import may
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
@@ -49,14 +48,16 @@ from engine.checks import Checks
 from engine.cluster_view import ClusterView
 from engine.columnar.client import WorkerClient
 from engine.execute.written import Written
+from engine.node.advisory_space import AdvisorySpace
+from engine.node.backups import Backups, Restoring
+from engine.node.exported_snapshots import ExportedSnapshots
+from engine.node.listeners import Listeners
+from engine.node.plan_cache import PLAN_KEYS, PlanCache, PlanKey
+from engine.node.sizes import by_space
+from engine.node.stages import Stages
+from engine.node.system_cache import SystemCache
+from engine.node.tablespaces import NodeTablespaces, TablespaceStorage
 from engine.replica import Replica
-from engine.session.advisory import AdvisorySpace
-from engine.session.notifications import Listeners
-from engine.session.settings import PlanKey
-from engine.session.sizes import by_space
-from engine.session.snapshots import ExportedSnapshots
-from engine.session.staging import Stages
-from engine.session.system import SystemCache
 from engine.space_requests import SpaceRequests
 from engine.statistics.activity import Activity
 from engine.statistics.statements import StatementStatistics
@@ -66,7 +67,6 @@ from engine.storage.leaning import leaning_id, tells_bases
 from engine.storage.space import Packed
 from engine.storage.stores import AnyStore, Stores
 from engine.storage.tablespace import Tablespace as Store
-from engine.tablespaces import NodeTablespaces, TablespaceStorage
 from engine.txn.commit import CommitQueue
 from engine.txn.joint import JointCommits
 from engine.txn.locks import TableLocks
@@ -77,43 +77,16 @@ from engine.txn.two_phase import PreparedTransactions
 
 if TYPE_CHECKING:
     from engine.configuration import Configuration
-    from engine.past.manager import Past
-    from engine.session.branches import Restoring
-    from engine.session.prepared import Prepared
-    from engine.session.session import Session
+    from engine.node.interface import NodePast, NodeSession
+    from engine.statistics.statements import CountedPlan
 
 EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 LONG_SECRET = 32  # bytes of a cancel key since protocol 3.2
-PLANS_PER_KEY = 1000
-PLAN_KEYS = 64
 
 _OIDS = Sequence(0, 0, "oid", system_rows.COUNTERS, start=FIRST_USER_OID, maximum=2**32 - 1)
 _STORAGE_IDS = Sequence(
     0, 0, "storage_id", system_rows.COUNTERS + 1, start=system_rows.FIRST_USER_STORAGE, maximum=2**32 - 1
 )
-
-
-class Backups(Protocol):
-    """What makes backups of this node, one at a time."""
-
-    async def write(self, url: str) -> int:
-        """Makes a backup in the store at a URL: pg_default's LSN that it reaches. Raises 22023, 55000, 55006, 58030."""
-
-    def progress(self) -> str | None:
-        """How far the one is that runs, as JSON; None while none does."""
-
-    async def fill(
-        self, url: str, lsn: int | None, time: int | None, name: str, report: Callable[[str, int, int], None]
-    ) -> list[str]:
-        """Directories with the tablespaces that the backups at a URL have, pg_default first, as of an LSN, a time, or
-        the newest of them; what was broken off under the same name is gone on from. `report` is told what is done, how
-        much of it, of how much. Raises 22023, XX001, 58030."""
-
-    def let_go(self, name: str) -> None:
-        """Those directories are no longer needed."""
-
-    def filled(self) -> list[str]:
-        """The names for which there are such directories."""
 
 
 def now() -> int:
@@ -133,36 +106,6 @@ def _conclude(future: asyncio.Future[None], error: SqlError | None) -> None:
         resolve(future)
     elif not future.done():
         future.set_exception(error)
-
-
-class PlanCache:
-    """Plans of one PlanKey by statement text, the oldest dropped first.
-
-    A plan is kept when its text comes a second time. What comes once only would push out what is used, and the cyclic
-    collector would walk thousands of objects of each plan for nothing (a sixth of the time of planning).
-    """
-
-    def __init__(self, key: PlanKey) -> None:
-        self.key = key
-        self.plans: dict[object, Prepared | None] = {}
-        self._once: dict[object, None] = {}  # the texts that have come once
-
-    def met(self, key: object) -> bool:
-        """Whether `put` would keep a plan for this text, for it has come before."""
-        return key in self._once or key in self.plans
-
-    def put(self, key: object, plan: Prepared | None) -> None:
-        """Keeps a plan (None: there is none) if its text has come before."""
-        if plan is not None and key not in self.plans and key not in self._once:
-            if len(self._once) >= PLANS_PER_KEY:
-                self._once.clear()
-            self._once[key] = None
-            return
-        self._once.pop(key, None)
-        if len(self.plans) >= PLANS_PER_KEY:
-            for old in list(itertools.islice(self.plans, PLANS_PER_KEY // 4)):
-                del self.plans[old]
-        self.plans[key] = plan
 
 
 class Node:
@@ -193,12 +136,12 @@ class Node:
         self.held = NodeTablespaces(self, tablespaces)
         self.changes = ChangeStreams(self)
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, NodeSession] = {}
         self.secrets: dict[int, bytes] = {}
         self.replica: Replica | None = None  # a node alone has none
         self.cluster_view: ClusterView | None = None  # a node alone has none
         self.write_checkpoint: Callable[[], Awaitable[int]] | None = None  # gives its LSN; a node alone has none
-        self.past: Past | None = None  # what can be read of it; the composition root hands it in
+        self.past: NodePast | None = None  # what can be read of it; the composition root hands it in
         self.backups: Backups | None = None  # the composition root hands it in
         self.restores: dict[str, Restoring] = {}  # by the name of the database that is being made
         self.applied_elsewhere: Callable[[int], Awaitable[bool]] | None = None
@@ -215,7 +158,7 @@ class Node:
         self.memory = Pool()
         self.statements = StatementStatistics(self._known_plans, clock)
         self._background: set[asyncio.Task[None]] = set()
-        self._plans: OrderedDict[PlanKey, PlanCache] = OrderedDict()
+        self._plans: OrderedDict[PlanKey, PlanCache[Any]] = OrderedDict()
         self._row_numbers: dict[int, itertools.count[int]] = {}
         self._process_ids = itertools.count(1000 + secrets.randbelow(20000))
         store.on_durable(self.commits.on_durable)
@@ -467,7 +410,7 @@ class Node:
         for session in standing:
             session.plan_anew()
 
-    def plans(self, key: PlanKey) -> PlanCache:
+    def plans(self, key: PlanKey) -> PlanCache[Any]:
         """The plan cache for one combination of the settings that plans depend on."""
         cache = self._plans.get(key)
         if cache is None:
@@ -483,49 +426,12 @@ class Node:
         """How many plans the caches have."""
         return sum(len(cache.plans) for cache in self._plans.values())
 
-    def _known_plans(self) -> Iterator[Prepared]:
+    def _known_plans(self) -> Iterator[CountedPlan]:
         """The plans of all caches and sessions."""
         for cache in self._plans.values():
             yield from (plan for plan in cache.plans.values() if plan is not None)
         for session in self.sessions.values():
             yield from session.prepared.values()
-
-    def open_session(self, user: str, database: str, settings: dict[str, str]) -> Session:
-        """A new session. Raises 28000 (no such role, no login), 3D000 (no such database), 42501, 53300, 55000, 22023
-        (all FATAL)."""
-        from engine.session.session import Session
-
-        catalog = self.shared_catalog
-        found = catalog.roles.get(user)
-        if found is None:
-            raise SqlError("28000", f'role "{user}" does not exist', severity="FATAL")
-        role = catalog.get(found)
-        assert isinstance(role, Role)
-        if not role.login:
-            raise SqlError("28000", f'role "{user}" is not permitted to log in', severity="FATAL")
-        if role.connection_limit >= 0 and not role.superuser:
-            taken = sum(session.role.oid == role.oid for session in self.sessions.values())
-            if taken >= role.connection_limit:
-                raise SqlError("53300", f'too many connections for role "{user}"', severity="FATAL")
-        if database not in catalog.databases:
-            raise SqlError("3D000", f'database "{database}" does not exist', severity="FATAL")
-        chosen = catalog.get(catalog.databases[database])
-        if isinstance(chosen, Database) and not chosen.allow_connections:
-            message = f'database "{database}" is not currently accepting connections'
-            raise SqlError("55000", message, severity="FATAL")
-        if isinstance(chosen, Database) and chosen.acl is not None and not may(catalog, chosen, role, "c"):
-            message = f'permission denied for database "{database}"'
-            detail = "User does not have CONNECT privilege."
-            raise SqlError("42501", message, detail=detail, severity="FATAL")
-        if isinstance(chosen, Database) and chosen.connection_limit >= 0 and not role.superuser:
-            taken = sum(session.database_oid == chosen.oid for session in self.sessions.values())
-            if taken >= chosen.connection_limit:
-                raise SqlError("53300", f'too many connections for database "{database}"', severity="FATAL")
-        try:
-            return Session(self, role, catalog.databases[database], database, settings)
-        except SqlError as error:
-            error.severity = "FATAL"
-            raise
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that nobody waits for, and keeps it from being collected before it is done."""
@@ -533,7 +439,7 @@ class Node:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    def register(self, session: Session) -> tuple[int, bytes]:
+    def register(self, session: NodeSession) -> tuple[int, bytes]:
         """Gives a new session its process id and cancel key."""
         process_id = next(self._process_ids)
         self.sessions[process_id] = session

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID, Index, SchemaObject, Table, Tablespace
+from engine.node.affected_tablespaces import places_of_changes
 from engine.replica import HOME
 from engine.storage.stores import ObservedStores, Stores, not_here
 from engine.storage.tablespace import Tablespace as Store
-from engine.touching import places_of_changes
 from engine.txn.joint import JointCommits
 from engine.txn.locks import LockSpace
 from engine.txn.row_locks import RowLocks
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
-    from engine.node import Node
+    from engine.node.node import Node
 
 
 class TablespaceStorage(Protocol):

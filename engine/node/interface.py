@@ -1,0 +1,70 @@
+"""What a node knows of its sessions, and of the past that can be read of it: both lie above it (engine/session,
+engine/past)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from catalog.errors import SqlError
+    from catalog.memory import Account
+    from catalog.schema import Role
+    from engine.node.node import Node
+    from engine.node.plan_cache import PlanKey
+    from engine.storage.stores import Stores
+    from engine.txn.transaction import Transaction
+
+
+class NodeSession(Protocol):
+    """A session that is open on the node."""
+
+    on_lead: Callable[[], None] | None
+
+    @property
+    def process_id(self) -> int: ...
+    @property
+    def database_oid(self) -> int: ...
+    @property
+    def role(self) -> Role: ...
+    @property
+    def user_name(self) -> str: ...
+    @property
+    def key(self) -> PlanKey: ...
+    @property
+    def memory(self) -> Account: ...
+    @property
+    def transaction(self) -> Transaction | None: ...
+    @property
+    def prepared(self) -> Mapping[bytes, Any]:
+        """Its prepared statements by their names."""
+
+    @property
+    def node(self) -> Node:
+        """The node that it reads: another one than that on which it is open where it reads the past."""
+
+    @property
+    def commits(self) -> int: ...
+    @property
+    def rollbacks(self) -> int: ...
+    @property
+    def stands_on(self) -> frozenset[bytes]:
+        """The tablespaces, by id, that the node must lead for what the session has done in its transaction."""
+
+    def begin_implicit(self) -> Transaction: ...
+    def cancel(self, error: SqlError | None = None) -> None: ...
+    def lose_transaction(self, error: SqlError) -> None:
+        """The node leads no more: whatever the session runs ends with the error, and its transaction is over."""
+
+    def plan_anew(self) -> None:
+        """The plans that it has found so far are not used any more."""
+
+
+class NodePast(Protocol):
+    """What a node tells its past (engine/past/manager.py)."""
+
+    def several(self, stores: Stores) -> None:
+        """The node has several tablespaces from here on."""
+
+    def look_at_spaces(self) -> None:
+        """There may be a tablespace that was not there before."""

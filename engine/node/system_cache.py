@@ -1,0 +1,68 @@
+"""What a node keeps of the content of pg_catalog and other virtual tables, for all its sessions. It is made by
+engine/session/system.py (Arrow batches) and engine/session/virtual_rows.py (single rows)."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from catalog.schema import Catalog
+from catalog.system.content import Item
+
+TEXTS_KEPT = 65536
+
+Row = tuple[Any, ...]
+Index = dict[object, list[Row]]
+
+
+class Whole:
+    """All rows of a relation, with an index for each column that was asked for."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self._indexes: dict[int, Index] = {}
+
+    def index(self, number: int) -> Index:
+        """The rows by the value of a column; those where it is NULL are not in it."""
+        found = self._indexes.get(number)
+        if found is None:
+            found = self._indexes[number] = {}
+            for row in self.rows:
+                value = row[number - 1]
+                if value is not None:
+                    found.setdefault(value, []).append(row)
+        return found
+
+
+class RowCache:
+    """Rows for the row path."""
+
+    def __init__(self) -> None:
+        self.fixed: dict[int, Whole] = {}  # id of the part
+        self.items: OrderedDict[object, dict[int, tuple[Item, list[Row]]]] = OrderedDict()  # by OID
+        self.wholes: OrderedDict[object, tuple[Catalog, Whole]] = OrderedDict()
+
+
+class SystemCache:
+    """Batches for the columnar path, printed definitions, and rows."""
+
+    def __init__(self) -> None:
+        self.fixed: dict[int, Any] = {}  # id of the part -> batch
+        self.slices: OrderedDict[object, dict[int, tuple[list[Item], Any]]] = OrderedDict()
+        self.wholes: OrderedDict[object, tuple[Catalog, Any]] = OrderedDict()
+        self.texts: dict[object, str] = {}
+        self.rows = RowCache()
+        self.numbers = itertools.count(time.time_ns() // 1000)  # of transactions; they go on growing after a restart
+        self.numbered: dict[int, tuple[int, int, int]] = {}  # process id -> its transaction (id, start), its number
+
+    def text(self, key: object, make: Callable[[], str]) -> str:
+        """A remembered text."""
+        found = self.texts.get(key)
+        if found is None:
+            if len(self.texts) >= TEXTS_KEPT:
+                self.texts.clear()
+            found = self.texts[key] = make()
+        return found
