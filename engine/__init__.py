@@ -3,7 +3,8 @@ the other, and engine/storage/interface.py declares what they exchange.
 
     node/         what all sessions of a node share; shoal/serve.py makes it
     session/      one connection: settings, transaction, plans, and the road of its statements
-    connect.py    opens a session on a node
+    system_views/ what a session sees of the system: the content of pg_catalog and information_schema
+    connect.py    opens a session on a node: joins the packages that a session needs
     sql/          text -> syntax tree -> analysed tree
     execute/      the row path: an analysed tree -> a Python function over stored rows
     columnar/     the columnar path: DuckDB SQL, the worker process that runs it, and what keeps its tables up to date

@@ -1,4 +1,5 @@
-"""Opening a session on a node: who may connect to which database, and how many."""
+"""Opening a session on a node: who may connect to which database, and how many. This module joins the packages that a
+session needs."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from catalog.privileges import may
 from catalog.schema import Catalog, Database, Role
 from engine.node.node import Node
 from engine.session.session import Session
+from engine.system_views.views import SessionViews
 
 
 def open_session(node: Node, user: str, database: str, settings: dict[str, str]) -> Session:
@@ -16,7 +18,7 @@ def open_session(node: Node, user: str, database: str, settings: dict[str, str])
         catalog = node.shared_catalog
         role = _role(node, catalog, user)
         _check_database(node, catalog, role, database)
-        return Session(node, role, catalog.databases[database], database, settings)
+        return Session(node, role, catalog.databases[database], database, settings, SessionViews)
     except SqlError as error:
         error.severity = "FATAL"
         raise

@@ -79,7 +79,7 @@ def runs(function: Function) -> bool:
 
 def listed() -> tuple[list[str], list[str]]:
     """Names of the functions that run, and of those that are refused though their types are there."""
-    importlib.import_module("engine.session.system")  # registers what virtual tables answer
+    importlib.import_module("engine.system_views.surroundings")  # registers what virtual tables answer
     functions = [registry.function(oid) for oid in registry.function_oids() if oid < 9000 or oid > 9999]
     called = [function for function in functions if is_called(function) and has_types(function)]
     present = {function.name for function in called if runs(function)}

@@ -1,4 +1,5 @@
-"""Backups, LSNs and times: what the node knows of its changelog (engine/session/history.py answers); its configuration.
+"""Backups, LSNs and times: what the node knows of its changelog (engine/system_views/history.py answers); its
+configuration.
 
 shoal_backup(url)                   makes a backup there; the LSN up to which it reaches
 shoal_backup_progress()             how far the one is that runs, as JSON; NULL

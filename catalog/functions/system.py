@@ -52,7 +52,8 @@ _REG_TYPES = {
 
 
 class _Services(Protocol):
-    """What these functions ask of the session beside settings: engine/session/system.py, SessionSurroundings."""
+    """What these functions ask of the session beside settings: `SessionSurroundings` in
+    engine/system_views/surroundings.py."""
 
     catalog: Catalog
     path: tuple[int, ...]

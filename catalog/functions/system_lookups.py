@@ -1,7 +1,7 @@
 """Catalog functions on the row path: each finds its answer in the rows of a virtual table, as lookups.py has it in SQL.
 
 The Python sides of functions whose answers are in the internal tables of catalog/system/names.py and in pg_catalog
-itself. `find` is a look-up by one column; the session makes the rows (engine/session/virtual_rows.py).
+itself. `find` is a look-up by one column; the session makes the rows (engine/system_views/rows.py).
 """
 
 from __future__ import annotations

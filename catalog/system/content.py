@@ -84,7 +84,7 @@ class StatementRow:
 
 
 class Live(Protocol):
-    """What the running node tells (engine/session/system.py). Times are timestamptz in internal form."""
+    """What the running node tells (engine/system_views/live.py). Times are timestamptz in internal form."""
 
     def settings(self) -> list[dict[str, object]]: ...
     def file_settings(self) -> list[dict[str, object]]: ...

@@ -4,7 +4,7 @@
                                          or `column ~ '^(name)$'`, as psql asks for a name
     for row in v1_all(): ...             otherwise
 
-What the rows are and how long they are kept: engine/session/virtual_rows.py. Every row visited is counted, as in scans
+What the rows are and how long they are kept: engine/system_views/rows.py. Every row visited is counted, as in scans
 of stored tables, and past ROW_LIMIT the statement goes to the columnar path.
 """
 

@@ -1,5 +1,5 @@
 """What a node keeps of the content of pg_catalog and other virtual tables, for all its sessions. It is made by
-engine/session/system.py (Arrow batches) and engine/session/virtual_rows.py (single rows)."""
+engine/system_views/content.py (Arrow batches) and engine/system_views/rows.py (single rows)."""
 
 from __future__ import annotations
 

@@ -13,14 +13,12 @@ queries), ddl.py, dml.py, copy.py.
     serializing.py, safe_snapshots.py    SERIALIZABLE statements of the columnar path; DEFERRABLE
     settled.py                      columnar statements with parameters as constants
     past.py                         AS OF
-    key_ranges.py                   even ranges of keys
+    interface.py                    what a session asks of packages above it
     branches.py                     CREATE DATABASE ... FROM
     advisory.py, notifications.py, large_objects.py, function_call.py    advisory locks, LISTEN and NOTIFY, large
                                     objects, calls by OID
-    system.py, virtual_rows.py, cluster.py    rows of pg_catalog and of the cluster's views
     vacuum.py, reindex.py, locking.py, temporary.py    VACUUM, REINDEX, LOCK TABLE, temporary tables
     explain.py                      EXPLAIN;  answer.py  where answers go
-    history.py, change_streams.py   what functions of backups, LSNs and change streams ask of the session
     waiting.py, open_sessions.py    waits for other things than locks; all sessions of a node
     statement_log.py                what goes into the log;  signals.py, errors.py  who may cancel whom, and with what
     routines.py                     calls of users' functions that are whole statements

@@ -30,7 +30,6 @@ from engine.execute.planner import plan_row
 from engine.execute.writer import Checks
 from engine.session import dml, planning
 from engine.session.prepared import Portal, Prepared
-from engine.session.system import virtual_content
 from engine.sql import tree
 from engine.sql.parts import Part, Parts, is_result
 from engine.storage.columns import one_array, to_values
@@ -311,7 +310,7 @@ class _Execution:
 
     def _content(self) -> VirtualContent:
         """The content of virtual tables: results of parts, and what the session has."""
-        others = virtual_content(self.session)
+        others = self.session.views.content()
 
         def provide(relation: VirtualTable, reader: object) -> tuple[object, object]:
             if is_result(relation):

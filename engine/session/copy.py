@@ -31,7 +31,6 @@ from engine.node.stages import FILE_PREFIX
 from engine.session import planning, running, serializing
 from engine.session.prepared import Portal, Prepared, StalePlan
 from engine.session.safe_snapshots import begun
-from engine.session.system import virtual_content
 from engine.sql import ast
 from engine.sql.analyze import runnable_expression
 from engine.sql.parser import parse
@@ -315,7 +314,7 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     )
     encoding = RowEncoding(kind, formats, session.key.format, _written(options))
     stream = await session.node.columnar.rows(
-        query, values, transaction, encoding, virtual_content(session), memory=session.query_memory
+        query, values, transaction, encoding, session.views.content(), memory=session.query_memory
     )
     return stream.__aiter__(), stream
 

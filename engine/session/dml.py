@@ -40,7 +40,6 @@ from engine.execute.planner import plan_row
 from engine.execute.writer import Checks
 from engine.partitions.writing import PartitionedWriter, prepare_writer
 from engine.session import planning
-from engine.session.system import virtual_content
 from engine.sql import tree
 from engine.sql.tree_walk import has_sublink
 from engine.storage.columns import Column, one_array, to_values
@@ -176,7 +175,7 @@ class DataChange:
             self.transaction.begin_statement()
         values = planning.columnar_parameters(self.session, query, self.parameters, self.context)
         reader: Transaction | StatementView = self.transaction if part is None else part.view
-        content = virtual_content(self.session) if part is None else part.content
+        content = self.session.views.content() if part is None else part.content
         return await self.session.node.columnar.batches(
             query, values, reader, content, memory=self.session.query_memory
         )

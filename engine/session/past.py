@@ -415,7 +415,7 @@ class _Reading:
         self.portal: Portal | None = None
         try:
             _check_identity(session, node)
-            self.child = Made(node, session.role, session.database_oid, session.database_name, {})
+            self.child = Made(node, session.role, session.database_oid, session.database_name, {}, session.see)
             self.child.today = session.present
             self._rights = session.present.commits.schema_version
             node.unregister(self.child.process_id)

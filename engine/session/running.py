@@ -28,7 +28,6 @@ from engine.session.errors import aborted
 from engine.session.prepared import Portal, Prepared, RunRow, StalePlan, may_read_past, once_known, utf8
 from engine.session.safe_snapshots import begun
 from engine.session.settled import settled
-from engine.session.system import virtual_content
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
 from engine.sql.parser import parse
@@ -306,7 +305,7 @@ async def _begin(session: Session, portal: Portal, prepared: Prepared, held: Map
     query = planning.columnar_in(prepared, portal.formats)
     values = await _columnar_values(session, query, portal.parameters)
     encoding = RowEncoding("datarow", portal.formats, session.key.format)
-    virtual = virtual_content(session)
+    virtual = session.views.content()
     stream = await session.node.columnar.rows(
         query, values, transaction, encoding, virtual, memory=session.query_memory
     )

@@ -34,12 +34,11 @@ from engine.node.node import Node
 from engine.session import past, planning, running, serializing, statement_log
 from engine.session.answer import Sink, tag
 from engine.session.errors import aborted, canceled, idle_error
+from engine.session.interface import SystemViews
 from engine.session.leadership import LedSession
 from engine.session.planning import LONG_TEXT, LONGEST_KEPT
 from engine.session.prepared import PastWait, Portal, Prepared, RunRow, StalePlan, once_known, utf8
-from engine.session.system import SessionSurroundings
 from engine.session.transactions import ends_block, ends_transaction
-from engine.session.virtual_rows import VirtualRows
 from engine.session.waiting import wait_for_met
 from engine.sql import ast
 from engine.sql.lift import lift
@@ -58,16 +57,25 @@ __all__ = [
 
 
 class Session(LedSession):
-    """`database` is the name that goes with the OID; `parameters` are the settings of the startup packet. Raises what
-    their SET does."""
+    """`database` is the name that goes with the OID; `parameters` are the settings of the startup packet; `see` gives
+    what the session sees of the system. Raises what SET of the parameters does."""
 
     _unwatched: Callable[[Prepared, RunRow, Sequence[object]], tuple[bytes, int, int]]
 
-    def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        role: Role,
+        database_oid: int,
+        database: str,
+        parameters: dict[str, str],
+        see: Callable[[Session], SystemViews],
+    ) -> None:
         super().__init__(node, role, database_oid, database, parameters)
+        self.see = see
+        self.views = see(self)
         self.process_id, self.secret = node.register(self)
         node.activity.opened(self)
-        self._surroundings: SessionSurroundings | None = None
 
     def _settings_changed(self) -> None:
         super()._settings_changed()
@@ -108,16 +116,13 @@ class Session(LedSession):
         return found
 
     @property
-    def surroundings(self) -> SessionSurroundings:
+    def surroundings(self) -> object:
         """Names, definitions and privileges as the session sees them now."""
-        known = self._surroundings
-        if known is None or not known.holds(self):
-            known = self._surroundings = SessionSurroundings(self)
-        return known
+        return self.views.surroundings
 
-    def virtual_rows(self, relation: VirtualTable) -> VirtualRows:
+    def virtual_rows(self, relation: VirtualTable) -> object:
         """The rows of a virtual table, for one execution."""
-        return VirtualRows(self, relation)
+        return self.views.rows(relation)
 
     def _end_temporary_tables(self, transaction: Transaction) -> None:
         from engine.session import temporary

@@ -13,8 +13,8 @@ import pytest
 from catalog.system.cluster import CLUSTER_VIEWS
 from catalog.types.base import Interval
 from engine.cluster_view import CheckpointView, LedgerView, NodeView, ReplicaView, TablespaceView
-from engine.session.cluster import cluster_rows
 from engine.storage.tablespace import Tablespace
+from engine.system_views.cluster import cluster_rows
 from tests.server import ShoalServer
 
 HERE, OTHER = bytes(16), bytes(range(16))

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from catalog.system.finding import look_ups
-from engine.session.virtual_rows import SMALL_ITEMS, WHOLE_ITEMS
+from engine.system_views.rows import SMALL_ITEMS, WHOLE_ITEMS
 from tests.samples import some
 from tests.server import ShoalServer
 

@@ -19,8 +19,8 @@ from catalog.types import pg_type_by_oid
 from engine.columnar.generate import generate, operands
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.worker import udf
-from engine.session import system as _registered_there  # noqa: F401
 from engine.sql import tree
+from engine.system_views import surroundings as _registered_there  # noqa: F401
 from tests.catalog.functions.expressions import Comparison
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer

@@ -25,6 +25,7 @@ from engine.node.system_cache import Row, RowCache, Whole
 
 if TYPE_CHECKING:
     from engine.session.session import Session
+    from engine.system_views.surroundings import SessionSurroundings
 
 WHOLE_ITEMS = 2000  # objects of a relation that the row path goes through
 SMALL_ITEMS = 100  # up to so many, look-ups go to the whole relation, which is indexed
@@ -34,10 +35,10 @@ WHOLES_KEPT = 128
 class VirtualRows:
     """The rows of one relation, as a session sees them now. The life of it is one execution of a statement."""
 
-    def __init__(self, session: Session, relation: VirtualTable) -> None:
+    def __init__(self, session: Session, surroundings: SessionSurroundings, relation: VirtualTable) -> None:
         self._session = session
         self._relation = relation
-        self._surroundings = session.surroundings
+        self._surroundings = surroundings
         self._cache: RowCache = session.node.system.rows
         self._parts = content.parts.get(relation.oid, ())
         self._whole: Whole | None = None

@@ -1,0 +1,38 @@
+"""What one session sees of the system (engine.session.interface.SystemViews)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.system_views.content import virtual_content
+from engine.system_views.rows import VirtualRows
+from engine.system_views.surroundings import SessionSurroundings
+
+if TYPE_CHECKING:
+    from catalog.schema import VirtualTable
+    from engine.columnar.interface import VirtualContent
+    from engine.session.session import Session
+
+
+class SessionViews:
+    """See the module's text."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: SessionSurroundings | None = None
+
+    @property
+    def surroundings(self) -> SessionSurroundings:
+        """Names, definitions and privileges as the session sees them now."""
+        known = self._known
+        if known is None or not known.holds(self._session):
+            known = self._known = SessionSurroundings(self._session)
+        return known
+
+    def content(self) -> VirtualContent:
+        """What gives the columnar client the content of virtual tables."""
+        return virtual_content(self._session)
+
+    def rows(self, relation: VirtualTable) -> VirtualRows:
+        """The rows of a virtual table, for one execution on the row path."""
+        return VirtualRows(self._session, self.surroundings, relation)
