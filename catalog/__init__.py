@@ -17,7 +17,7 @@
     operator_classes.py access methods of indexes and their operator classes
     memory.py           what statements and connections may hold in memory: meters and accounts. Plans tell the meter
                         (engine/execute/measured.py), and so do writes (`put` in engine/txn/transaction.py), results
-                        that are kept (engine/session/collect.py) and connections (wire/connection.py)
+                        that are kept (engine/statements/collect.py) and connections (wire/connection.py)
     patience.py         calls that take long: a timer interrupts them, so that no call holds the event loop
     processes.py        processes that work for a statement and end with it;  stillness.py  those that do nothing more
     durations.py        how long things take, as histograms for /metrics
@@ -32,7 +32,7 @@ Subjects that other packages share with this one:
                         which domain or row type an expression has; engine/ddl/user_types.py and
                         engine/ddl/composites.py change them
     functions of users  `Routine` in schema.py; routines.py shows them to resolution; engine/ddl/routines.py creates
-                        them; engine/sql/analyze/routines.py puts a body in place of a call; engine/session/routines.py
+                        them; engine/sql/analyze/routines.py puts a body in place of a call; engine/statements/call.py
                         runs a call that is a whole statement
     extensions          extensions.py says which there are; data/extensions holds what each declares;
                         functions/added.py finds their names; engine/ddl/extensions.py creates and drops them

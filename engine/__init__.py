@@ -2,7 +2,8 @@
 the other, and engine/storage/interface.py declares what they exchange.
 
     node/         what all sessions of a node share; shoal/serve.py makes it
-    session/      one connection: settings, transaction, plans, and the road of its statements
+    session/      one connection: settings, transaction, prepared statements, and the cached path
+    statements/   how each kind of statement is planned, and how it runs
     system_views/ what a session sees of the system: the content of pg_catalog and information_schema
     connect.py    opens a session on a node: joins the packages that a session needs
     sql/          text -> syntax tree -> analysed tree
@@ -42,9 +43,10 @@ is its `Tablespace`, and nothing is paid for others. The first CREATE TABLESPACE
   nothing. It gets an empty part there, because it cannot survive without what it stands on. Records of sequences count
   as read.
 - In a cluster, another node may lead each tablespace. The statement's text and the schema tell which ones it concerns
-  (session/reach.py, node/affected_tablespaces.py). The connection finds the place (`_place` in wire/carrying.py). The
-  leader of pg_default gathers what it lacks (shoal/cluster/leading.py). `Stores.guard` protects what a node does not
-  lead: to write there, or to look at what is sequenced, fails with 40001, whatever the text has told.
+  (statements/statement_tablespaces.py, node/affected_tablespaces.py). The connection finds the place (`_place` in
+  wire/carrying.py). The leader of pg_default gathers what it lacks (shoal/cluster/leading.py). `Stores.guard` protects
+  what a node does not lead: to write there, or to look at what is sequenced, fails with 40001, whatever the text has
+  told.
 - In a cluster, a tablespace may be on some nodes only (shoal/cluster/holding.py). A node gets one while it runs:
   restored and followed, unseen, while the others do not wait for it. It is attached in the turn in which it is as far
   as all that they have shown of its transactions (`expect`, `owes` and `join` of `Arrivals`,
@@ -84,11 +86,11 @@ its place, and queries of which nothing has been sent run there.
 Threads that run the engine have stacks of 64 MB, for Python's recursion limit of 20,000 (shoal/stacks.py). The switch
 interval is 0.1 ms (shoal/serve.py): at Python's default a thread that needs the interpreter would wait up to 5 ms.
 
-**Branches.** ddl/branches.py and session/branches.py make them (`InBackup`: out of a backup). storage/leaning.py shares
-storage with the parent. bulk/keeping.py does the same for statements that write many rows, and bulk/copying.py copies
-rows of another database.
+**Branches.** ddl/branches.py and statements/branches.py make them (`InBackup`: out of a backup). storage/leaning.py
+shares storage with the parent. bulk/keeping.py does the same for statements that write many rows, and bulk/copying.py
+copies rows of another database.
 
 **Sizes.** node/sizes.py says how large tables and databases are; storage/pages.py counts LMDB's pages;
-execute/written.py counts the rows that were written. storage/holes.py, storage/flush.py and session/vacuum.py give
+execute/written.py counts the rows that were written. storage/holes.py, storage/flush.py and statements/vacuum.py give
 space back to the file system, space_requests.py has followers do what their leader does.
 """

@@ -7,8 +7,12 @@ from catalog.errors import SqlError
 from catalog.privileges import may
 from catalog.schema import Catalog, Database, Role
 from engine.node.node import Node
+from engine.session.interface import SessionParts
 from engine.session.session import Session
+from engine.statements.temporary import TemporaryTables
 from engine.system_views.views import SessionViews
+
+PARTS = SessionParts(SessionViews, TemporaryTables)
 
 
 def open_session(node: Node, user: str, database: str, settings: dict[str, str]) -> Session:
@@ -18,7 +22,7 @@ def open_session(node: Node, user: str, database: str, settings: dict[str, str])
         catalog = node.shared_catalog
         role = _role(node, catalog, user)
         _check_database(node, catalog, role, database)
-        return Session(node, role, catalog.databases[database], database, settings, SessionViews)
+        return Session(node, role, catalog.databases[database], database, settings, PARTS)
     except SqlError as error:
         error.severity = "FATAL"
         raise

@@ -74,8 +74,9 @@ class Answers(Channel):
         raise NotImplementedError
 
     def fields(self, prepared: Prepared, formats: tuple[int, ...]) -> None:
-        if not self._extended and prepared.fields is not None:
-            self._write(description(prepared, formats))
+        columns = prepared.plan.columns
+        if not self._extended and columns is not None:
+            self._write(description(columns, formats))
 
     async def rows(self, data: bytes) -> None:
         self._write(data)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.types.many import FEW, Reader, Values, reader_of
-from engine.session.prepared import ParameterDecoder, Prepared
+from engine.session.parameters import ParameterDecoder
+from engine.session.prepared import Prepared
 from engine.txn.interface import SERIALIZABLE
 from wire import core, messages
 from wire.ready import complete_bytes
@@ -33,35 +34,36 @@ def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> 
     """Runs what a Bind begins, if that is a batch: what it did, up to the first execution that fails or has to wait.
     None: nothing has happened, it is to be taken one by one."""
     prepared = session.ready_plan(bind.statement)
-    if prepared is None or prepared.row is None or not prepared.row.repeats:
+    if prepared is None or (row := prepared.plan.row) is None or not row.repeats:
         return None
-    if len(bind.parameters) != len(prepared.parameter_types) or session.status == "E":
+    if len(bind.parameters) != len(prepared.parameters.types) or session.status == "E":
         return None  # refused at Bind
     transaction = session.transaction
     if (session.default_isolation if transaction is None else transaction.isolation) == SERIALIZABLE:
         return None  # what each statement has read counts there, also what was undone
-    values = prepared.row.values
+    values = row.values
     batch = machine.batch(bind, max(BATCH // values, 1), 1 if values >= FEW else 2)
     if batch is None:
         return None
-    together = prepared.row.together
+    together = row.together
     if together is None and len(batch.ends) == 1:
         return None
     try:
-        run = prepared.run_row(prepared.formats(bind.result_formats))
+        run = prepared.plan.row_run(prepared.formats(bind.result_formats))
+        assert run is not None
         rows = _read(prepared, bind, batch, len(bind.parameters) if together is None else together.parameters)
     except SqlError:
         return None
     head = messages.BIND_COMPLETE + messages.NO_DATA if batch.described else messages.BIND_COMPLETE
     if together is not None and session.execute_together(prepared, rows):
-        answer = head + complete_bytes(prepared.command, together.rows)
+        answer = head + complete_bytes(prepared.plan.command, together.rows)
         return Ran(batch, len(batch.ends), len(rows), answer * len(batch.ends), None)
     if together is not None:
         rows = together.executions(rows)
     counts, failed = session.execute_rows(prepared, run, rows)
     if not counts and failed is None:
         return None
-    answers = [head + complete_bytes(prepared.command, count) for count in counts]
+    answers = [head + complete_bytes(prepared.plan.command, count) for count in counts]
     if failed is not None:
         answers.append(head)
     return Ran(batch, len(answers), len(answers) * values, b"".join(answers), failed)
@@ -84,7 +86,7 @@ class Ran:
 def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> Sequence[Sequence[object]]:
     """The parameters of the rows in internal form, read column by column; `each`: so many make a row. Raises what the
     types' inputs raise."""
-    decoders = prepared.decoders(bind.parameter_formats)
+    decoders = prepared.parameters.decoders(bind.parameter_formats)
     if not decoders:
         return [()] * len(batch.ends)
     formats = bind.parameter_formats or (0,)
@@ -95,7 +97,7 @@ def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> 
     columns = [
         _column(values, decode, reader_of(oid, code))
         for values, decode, oid, code in zip(
-            batch.columns(each), decoders[:each], prepared.parameter_types[:each], formats[:each], strict=True
+            batch.columns(each), decoders[:each], prepared.parameters.types[:each], formats[:each], strict=True
         )
     ]
     return list(zip(*columns, strict=True))

@@ -9,8 +9,8 @@ node leads, everything runs here, as on a node alone. While it does not, the mes
                 read_consistency asks (`admit_read`)
     the rest    carried to the leader, with its block, from its first statement that touches data (wire/relay.py)
 
-(engine/session/routing.py says which statement is which.) An extended cycle that is not all here is carried as soon as
-it binds something that touches data: what the rest of it does is not known, and its statements are one transaction.
+(engine/statements/routing.py says which statement is which.) An extended cycle that is not all here is carried as soon
+as it binds something that touches data: what the rest of it does is not known, and its statements are one transaction.
 
 A block that was begun here is begun again at the leader when it is carried, so nothing may have been done in it: one
 that is READ ONLY and has read here stays, and refuses what only the leader can do (25006). A block in which this node
@@ -38,10 +38,12 @@ from time import perf_counter
 from catalog.errors import SqlError, not_supported
 from engine.replica import HOME, Replica, admit_read, parse_token, token
 from engine.session.leadership import commits_lost, deposed, is_untouched
-from engine.session.reach import AT_HOME, Reached
-from engine.session.routing import Needs, Route, Routes
 from engine.session.session import Session
 from engine.session.settings import milliseconds
+from engine.statements.needs import Needs
+from engine.statements.routing import Route, Routes
+from engine.statements.statement_tablespaces import AT_HOME, Reached
+from engine.statements.utility import UtilityPlan
 from engine.storage.moments import SLOT_SHIFT
 from engine.txn.interface import SERIALIZABLE, WaitTicket
 from wire import core, messages
@@ -609,9 +611,9 @@ class ClusterConnection(Connection):
             return None
         text = prepared.statement.text
         found = _PREPARE.match(text)
-        if found is not None and prepared.kind != "utility":
+        if found is not None and not isinstance(prepared.plan, UtilityPlan):
             text = text[found.end() :]
-        return core.Parse(name, text.encode(), prepared.declared_types)
+        return core.Parse(name, text.encode(), prepared.parameters.declared)
 
     def statement_names(self) -> Sequence[bytes]:
         return list(self.session.prepared) if self.session is not None else []

@@ -25,19 +25,26 @@ from catalog.errors import SqlError, told
 from catalog.memory import Holding
 from catalog.patience import TooLong, too_long
 from engine.execute.context import RowPathFull
-from engine.session import planning, statement_log
-from engine.session.function_call import FunctionCall
+from engine.session import statement_log
+from engine.session.errors import canceled, idle_error
 from engine.session.notifications import SessionNotifications
-from engine.session.prepared import PastWait, Portal, Prepared, StalePlan
-from engine.session.session import LONG_TEXT, Session, aborted, canceled, ends_transaction, idle_error
+from engine.session.portal import Portal
+from engine.session.prepared import PastWait, Prepared, StalePlan
+from engine.session.session import Session
 from engine.session.settings import REPORTED
+from engine.session.statement_texts import LONG_TEXT
+from engine.statements import extended
+from engine.statements import run as running
+from engine.statements.find import find
+from engine.statements.function_call import FunctionCall
+from engine.statements.planning import overflowed
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages, tls
 from wire.answers import Answers
 from wire.batches import run_batch
 from wire.guessing import Guesses
-from wire.messages import READY, command_complete
-from wire.ready import ReadyExecution, complete_bytes, control_bytes, description, ready_execution
+from wire.messages import READY
+from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
 from wire.scram import MECHANISM, Exchange
 
 READ_AHEAD = 1 << 20
@@ -454,40 +461,36 @@ class Connection(Answers):
         self._extended = False
         session.prepared.pop(b"", None)  # 55.2.3: a simple query destroys the unnamed statement
         try:
-            found = session.find(event.sql)
+            found = find(session, event.sql)
             if found is None:
                 self._start(self._simple_query(event.sql))
                 return
             prepared, parameters = found
-            if prepared.kind == "row":
-                data, count, lsn = session.execute_row(prepared, prepared.text_run or prepared.run_text(), parameters)
-                if prepared.fields is not None:
-                    data = description(prepared, prepared.text_formats) + data
-                data += complete_bytes(prepared.command, count)
+            run = prepared.text_run or prepared.plan.text_run(prepared)
+            if run is not None:
+                data, count, lsn = session.execute_row(prepared, run, parameters)
+                plan = prepared.plan
+                if (columns := plan.columns) is not None:
+                    data = description(columns, columns.text_formats) + data
+                data += complete_bytes(plan.command, count)
                 if session.transaction is not None and not session.in_block:
                     lsn = session.finish()
-            elif prepared.control is not None:
-                if session.status == "E" and not ends_transaction(prepared):
-                    raise aborted()
-                name, lsn = session.execute_control(prepared)
-                data = control_bytes(name)
-            elif prepared.kind == "past":
-                past = session.look_up_past(prepared, parameters, prepared.text_formats)
-                if past is None:  # with its literals in place it is planned under the schema of its moment
+            elif prepared.plan.at_once:
+                answer = prepared.plan.answer(session, prepared, parameters, prepared.text_formats)
+                if answer is None:  # with its literals in place it is planned under the schema of its moment
                     self._start(self._simple_query(event.sql))
                     return
-                data, lsn = description(prepared, prepared.text_formats) + past[0], 0
-                data += complete_bytes(prepared.command, past[1])
-            elif prepared.kind == "columnar":
-                self._start(self._found_query(prepared, parameters))
-                return
+                data, command, count, lsn = answer
+                if (columns := prepared.plan.columns) is not None:
+                    data = description(columns, columns.text_formats) + data
+                data += complete_bytes(command, count)
             else:
-                self._start(self._simple_query(event.sql))
+                self._start(self._found_query(prepared, parameters))
                 return
         except (RowPathFull, StalePlan) as error:
             # It is not handed on: what the plan has gathered would stay with its traceback.
             if isinstance(error, RowPathFull):
-                planning.overflowed(session, prepared)
+                overflowed(session, prepared)
             self._start(self._found_query(prepared, parameters))
             return
         except LockWait as wait:
@@ -588,12 +591,12 @@ class Connection(Answers):
     ) -> None:
         session = self.session
         assert session is not None
-        await self._answer_query(session.run_simple(prepared, parameters, self, wait))
+        await self._answer_query(running.run_simple(session, prepared, parameters, self, wait))
 
     async def _simple_query(self, sql: bytes) -> None:
         session = self.session
         assert session is not None
-        await self._answer_query(session.simple_query(sql, self))
+        await self._answer_query(running.simple_query(session, sql, self))
 
     async def _answer_query(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
@@ -629,7 +632,7 @@ class Connection(Answers):
             self._start(self._parse_long(event))
             return
         try:
-            self.session.parse(event.name, event.sql, event.types)
+            extended.parse(self.session, event.name, event.sql, event.types)
         except PastWait:
             self._start(self._parse_long(event))
             return
@@ -638,7 +641,7 @@ class Connection(Answers):
     async def _parse_long(self, event: core.Parse) -> None:
         assert self.session is not None
         try:
-            await self.session.parse_long(event.name, event.sql, event.types)
+            await extended.parse_long(self.session, event.name, event.sql, event.types)
             self._out.append(messages.PARSE_COMPLETE)
         except SqlError as error:
             self._extended_failed(error)
@@ -665,8 +668,13 @@ class Connection(Answers):
         assert self.session is not None
         self._unfinished = None
         try:
-            await self.session.bind_long(
-                event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
+            await extended.bind_long(
+                self.session,
+                event.portal,
+                event.statement,
+                event.parameters,
+                event.parameter_formats,
+                event.result_formats,
             )
             self._out.append(messages.BIND_COMPLETE)
         except SqlError as error:
@@ -692,8 +700,8 @@ class Connection(Answers):
     def _bind(self, event: core.Bind) -> None:
         assert self.session is not None
         self._unfinished = None  # it is whole: from now on it counts as what is bound
-        self.session.bind(
-            event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
+        extended.bind(
+            self.session, event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
         )
         self._out.append(messages.BIND_COMPLETE)
 
@@ -723,18 +731,16 @@ class Connection(Answers):
         try:
             if (run := ready.run) is not None:
                 data, count, lsn = session.execute_row(prepared, run, values)
-                data = ready.head + data + (ready.one if count == 1 else complete_bytes(prepared.command, count))
-            elif prepared.control is not None:
-                name, lsn = session.execute_control(prepared)
-                data = ready.head + control_bytes(name)
+                data = ready.head + data + (ready.one if count == 1 else complete_bytes(ready.command, count))
             else:
-                past = session.look_up_past(prepared, values, ready.formats)
-                if past is None:
+                answer = prepared.plan.answer(session, prepared, values, ready.formats)
+                if answer is None:
                     return False
-                data, lsn = ready.head + past[0] + complete_bytes(prepared.command, past[1]), 0
+                data, command, count, lsn = answer
+                data = ready.head + data + complete_bytes(command, count)
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
-                planning.overflowed(session, prepared)
+                overflowed(session, prepared)
             return False
         except SqlError:
             self._out.append(ready.head)
@@ -769,16 +775,14 @@ class Connection(Answers):
         assert session is not None
         self._extended = True
         if event.kind == "S":
-            prepared = session.statement(event.name)
-            self._out.append(messages.parameter_description(prepared.declared_types))
+            prepared = extended.named(session, event.name)
+            self._out.append(messages.parameter_description(prepared.parameters.declared))
             formats = prepared.text_formats
         else:
             portal = session.portal(event.name)
             prepared, formats = portal.prepared, portal.formats
-        if prepared.fields is None:
-            self._out.append(messages.NO_DATA)
-        else:
-            self._out.append(description(prepared, formats))
+        columns = prepared.plan.columns
+        self._out.append(messages.NO_DATA if columns is None else description(columns, formats))
 
     def _on_execute(self, event: core.Execute) -> None:
         self._extended = True
@@ -791,26 +795,25 @@ class Connection(Answers):
             if portal.started or (limit and prepared.fields is not None):
                 self._start(self._execute(portal, limit))
                 return
-            if prepared.kind == "row":
-                data, count, lsn = session.execute_row(prepared, prepared.run_row(portal.formats), portal.parameters)
-                portal.started = portal.done = True
-                data += complete_bytes(prepared.command, count)
-                if lsn:
-                    self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
-            elif prepared.control is not None:
-                if session.status == "E" and not ends_transaction(prepared):
-                    raise aborted()
-                name, lsn = session.execute_control(prepared)
-                portal.started = portal.done = True
-                data = command_complete(name)
-                if lsn:
-                    self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
+            run = prepared.plan.row_run(portal.formats)
+            if run is not None:
+                data, count, lsn = session.execute_row(prepared, run, portal.parameters)
+                data += complete_bytes(prepared.plan.command, count)
             else:
-                self._start(self._execute(portal, limit))
-                return
+                answer = None
+                if prepared.plan.at_once:
+                    answer = prepared.plan.answer(session, prepared, portal.parameters, portal.formats)
+                if answer is None:
+                    self._start(self._execute(portal, limit))
+                    return
+                data, command, count, lsn = answer
+                data += complete_bytes(command, count)
+            portal.started = portal.done = True
+            if lsn:
+                self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
-                planning.overflowed(session, prepared)
+                overflowed(session, prepared)
             self._start(self._execute(portal, limit))
             return
         except LockWait as wait:
@@ -818,7 +821,7 @@ class Connection(Answers):
             return
         if session.notices:
             self._send_notices()
-        if self._pending_lsn and not session.in_block and prepared.kind != "row":
+        if self._pending_lsn and not session.in_block and run is None:
             # COMMIT inside a pipeline: what it acknowledges must be durable before the client reads the tag.
             lsn, self._pending_lsn = self._pending_lsn, 0
             self._wait_durable(lsn, data)
@@ -858,7 +861,7 @@ class Connection(Answers):
         try:
             if wait is not None:
                 await session.wait_for(wait)
-            await session.run(portal, limit, self)
+            await running.run(session, portal, limit, self)
         except SqlError as error:
             self._extended_failed(error)
         self._send_notices()

@@ -12,7 +12,7 @@ takes messages one by one, without the steps that take several at once.
 A character that the client's encoding does not have is an error of the row that holds it (22P05), and ends the
 statement. One that changes rows outside a transaction block and returns such a character has been committed by then.
 Values in binary that hold texts within (arrays, composite values) pass while they are ASCII. COPY in binary is turned
-value by value where it is made and read (engine/session/copy.py): its data passes here as it is.
+value by value where it is made and read (engine/statements/copy.py): its data passes here as it is.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from catalog.binary_texts import Turn, binary_turn
 from catalog.encodings import Encoding
 from catalog.errors import SqlError, not_supported
 from engine.session.prepared import Prepared
+from engine.statements import extended
 from wire import core, messages
 from wire.connection import Connection
 from wire.copy_feed import CopyFeed
@@ -155,7 +156,7 @@ class EncodedConnection(Connection):
 
     def _turn(self, event: core.Bind) -> None:
         assert self.session is not None
-        types = self.session.statement(event.statement).parameter_types
+        types = extended.named(self.session, event.statement).parameters.types
         if len(types) == len(event.parameters):
             formats = _each(event.parameter_formats, len(types))
             event.parameters = [

@@ -11,9 +11,10 @@ from catalog.schema import Sequence as SequenceObject
 from engine.cluster_view import DEFAULT
 from engine.node.node import Node
 from engine.replica import HOME, Replica
-from engine.session.reach import AT_HOME, Reached, reached
-from engine.session.routing import INVALID, LONG_READ, Needs, Route, Routes, of_trees
 from engine.session.session import Session
+from engine.statements.needs import Needs
+from engine.statements.routing import INVALID, LONG_READ, Route, Routes
+from engine.statements.statement_tablespaces import AT_HOME, Reached, reached
 from engine.txn.interface import SERIALIZABLE
 from wire import core
 
@@ -92,17 +93,7 @@ class Reaching:
     def prepared_route(self, session: Session, name: bytes) -> Route:
         """Of a prepared statement; INVALID where there is none."""
         prepared = session.prepared.get(name)
-        if prepared is None:
-            return INVALID
-        if prepared.route is None:
-            unplanned = prepared.kind == "unplanned"
-            statement = prepared.statement
-            prepared.route = (
-                self._routes.of(statement.text.encode(), session.key.conforming)
-                if unplanned
-                else of_trees([statement.tree])
-            )
-        return prepared.route
+        return INVALID if prepared is None else self._routes.of_prepared(prepared)
 
     def needs(self, session: Session, route: Route) -> Needs:
         """What a route needs in this session: with what EXECUTE runs, sequences, which only the leader can read, and

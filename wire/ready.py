@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from catalog.errors import SqlError
 from engine.session.answer import tag
-from engine.session.prepared import ParameterDecoder, Prepared, RunRow
+from engine.session.parameters import ParameterDecoder
+from engine.session.plan import ResultColumns, RunRow
+from engine.session.prepared import Prepared
 from wire import core, messages
 from wire.messages import command_complete
 
@@ -12,28 +14,20 @@ _TAGS: dict[tuple[str, int], bytes] = {}
 
 
 def complete_bytes(command: str, count: int) -> bytes:
-    """CommandComplete, remembered for the small counts that nearly all statements have."""
+    """CommandComplete, remembered for the small counts that nearly all statements have. -1: the tag has none."""
     if count > 256:
         return command_complete(tag(command, count))
     known = _TAGS.get((command, count))
     if known is None:
-        known = _TAGS[(command, count)] = command_complete(tag(command, count))
-    return known
-
-
-def control_bytes(name: str) -> bytes:
-    """The same of BEGIN, COMMIT and their kin."""
-    known = _TAGS.get((name, -1))
-    if known is None:
-        known = _TAGS[(name, -1)] = command_complete(name)
+        known = _TAGS[(command, count)] = command_complete(command if count < 0 else tag(command, count))
     return known
 
 
 class ReadyExecution:
-    """An execution of a plan, with all that does not depend on the parameters. `run` is None for BEGIN and its kin, and
-    for what reads the past."""
+    """An execution of a plan, with all that does not depend on the parameters. `run` is None where it is not on the row
+    path."""
 
-    __slots__ = ("decoders", "formats", "head", "one", "prepared", "run")
+    __slots__ = ("command", "decoders", "formats", "head", "one", "prepared", "run")
 
     def __init__(
         self,
@@ -48,31 +42,32 @@ class ReadyExecution:
         self.decoders = decoders
         self.run = run
         self.head = head
-        self.one = complete_bytes(prepared.command, 1)
+        self.command = prepared.plan.command
+        self.one = complete_bytes(self.command, 1)
 
 
 def ready_execution(execution: core.Execution, prepared: Prepared) -> ReadyExecution | None:
     """What is made once for a plan that is executed in this way; None where Bind has something to complain of, and
     where a limit counts."""
-    if execution.count != len(prepared.parameter_types) or (execution.limited and prepared.fields is not None):
+    columns = prepared.plan.columns
+    if execution.count != len(prepared.parameters.types) or (execution.limited and columns is not None):
         return None
     try:
         formats = prepared.formats(execution.result_formats)
-        decoders = prepared.decoders(execution.parameter_formats)
+        decoders = prepared.parameters.decoders(execution.parameter_formats)
     except SqlError:
         return None
     head = messages.BIND_COMPLETE
     if execution.described:
-        head += messages.NO_DATA if prepared.fields is None else description(prepared, formats)
-    run = prepared.run_row(formats) if prepared.kind == "row" else None
+        head += messages.NO_DATA if columns is None else description(columns, formats)
+    run = prepared.plan.row_run(formats)
     ready = execution.memo = ReadyExecution(prepared, decoders, run, head, formats)
     return ready
 
 
-def description(prepared: Prepared, formats: tuple[int, ...]) -> bytes:
-    """RowDescription of a plan that returns rows, in these formats."""
-    known = prepared.wire_cache.get(formats)
+def description(columns: ResultColumns, formats: tuple[int, ...]) -> bytes:
+    """RowDescription in these formats."""
+    known = columns.descriptions.get(formats)
     if known is None:
-        assert prepared.fields is not None
-        known = prepared.wire_cache[formats] = messages.row_description(prepared.fields, formats)
+        known = columns.descriptions[formats] = messages.row_description(columns.fields, formats)
     return known

@@ -7,7 +7,7 @@ writes there keeps for the branch what he overwrites.
 
 As of another moment, the objects are those of that moment, and what was written since is put back in the branch: what
 the parent keeps for it begins with the values of then under all keys that were changed: those that memory knows, or,
-of a moment long ago, those that a comparison has found before anything is locked (engine/session/branches.py). What
+of a moment long ago, those that a comparison has found before anything is locked (engine/statements/branches.py). What
 the parent has given up since (TRUNCATE, DROP, a rewrite) is copied: a storage id that could lean and leans on nothing.
 
 Of a database in a backup everything is copied. Its owners and grantees are the roles here that have the same names.

@@ -1,4 +1,4 @@
-"""What a schema change needs of the session that runs it. engine/session/ddl.py implements the Protocol."""
+"""What a schema change needs of the session that runs it. engine/statements/ddl_context.py implements the Protocol."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ interface.py            what a node knows of its sessions
 plan_cache.py           plans by text, one cache for each combination of settings
 tablespaces.py          the tablespaces that a node has open
 affected_tablespaces.py    which tablespaces a relation or a schema change concerns
-leader_functions.py     functions that only a leader can run
 advisory_space.py       advisory locks of all sessions;  listeners.py  who listens to which channel
 exported_snapshots.py   snapshots that several sessions read with;  old_snapshots.py  what they hold in memory
 stages.py               rows that several sessions hand in for one transaction;  lease.py  what is kept for a while

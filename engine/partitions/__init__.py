@@ -24,7 +24,7 @@ it. Partitions and children are tables that name their parents (`parents`, `boun
 - INSERT, COPY, and rows that an UPDATE moves, go through `PartitionedWriter`: the route, the order of the columns, the
   partition's own checks, its `TableWriter`. Many rows are cut by partition and written as a run of each
   (engine/bulk/partitioned.py). UPDATE and DELETE of several members are statements of several parts
-  (engine/session/compound.py) on one snapshot: no part meets a row that another part has moved.
+  (engine/statements/compound.py) on one snapshot: no part meets a row that another part has moved.
 - Each partition looks at a foreign key that refers to a partitioned table (engine/execute/foreign_keys.py). The
   referenced key holds the partition key, so it tells the partition of its row. A row that an UPDATE moves has changed,
   it has not gone.

@@ -2,7 +2,7 @@
 
     FROM p                    FROM (SELECT a, b FROM p1 UNION ALL SELECT a, b FROM p2) p
     FROM p WHERE a = 1        FROM p1 p                           where only p1 can have such rows
-    UPDATE p SET ...          UPDATE p1 SET ..., UPDATE p2 SET ... as one statement (engine/session/compound.py)
+    UPDATE p SET ...          UPDATE p1 SET ..., UPDATE p2 SET ... as one statement (engine/statements/compound.py)
     INSERT INTO p             stays: each row finds its way (engine/partitions/writing.py)
 
 The columns of such a sub-query are at the positions of their numbers in the table, with NULLs at those of dropped ones,

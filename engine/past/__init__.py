@@ -6,6 +6,6 @@
     replay.py     changelog entries behind a checkpoint, applied to a directory
 
 What memory keeps: `keep_from` in engine/storage/tablespace.py. A moment of several tablespaces: `whole` in
-engine/storage/joints.py, `KeptJoints` in engine/storage/stores.py. AS OF and SET as_of: engine/session/past.py. The
+engine/storage/joints.py, `KeptJoints` in engine/storage/stores.py. AS OF and SET as_of: engine/statements/as_of.py. The
 past that a node alone keeps: shoal/history.py, and the holds of replication/local.py.
 """

@@ -1,25 +1,19 @@
-"""One connection: its state, and what happens to its statements between the wire and the executors.
+"""One connection: its settings, its transaction, its prepared statements and portals, and the cached path.
 
-The road of a statement: session.py (the cached path), leadership.py, transactions.py, state.py (the layers of a
-`Session`), planning.py and prepared.py (text -> plan), running.py (what may wait), utility.py (statements that are not
-queries), ddl.py, dml.py, copy.py.
+How statements are planned and run is in engine/statements, which lies above: what a session needs of it is handed in
+when it is opened (interface.py, engine/connect.py).
 
-    settings.py, system_settings.py    SET, SHOW, ALTER SYSTEM. The server's: engine/configuration.py, shoal/reload.py,
+    session.py                      `Session`, and how a plan on the row path runs;  state.py, transactions.py,
+                                    leadership.py    its layers
+    prepared.py, plan.py, parameters.py, portal.py    a planned statement, what is known of its plan, its parameters;
+                                    a statement that was bound
+    settings.py, server_settings.py    SET, SHOW. The server's: engine/configuration.py, shoal/reload.py,
                                     shoal/auto_conf.py
-    compound.py, merge.py, matviews.py    statements of several parts, MERGE, materialized views
-    positioned.py                   WHERE CURRENT OF, and which cursors scroll;  collect.py  results that are kept
-    routing.py, reach.py            what a follower may run; which tablespaces a statement concerns
-    deferring.py                    `synchronous_commit`;  two_phase.py  PREPARE TRANSACTION
+    asynchronous_commit.py          `synchronous_commit`;  two_phase.py  PREPARE TRANSACTION
     serializing.py, safe_snapshots.py    SERIALIZABLE statements of the columnar path; DEFERRABLE
-    settled.py                      columnar statements with parameters as constants
-    past.py                         AS OF
-    interface.py                    what a session asks of packages above it
-    branches.py                     CREATE DATABASE ... FROM
-    advisory.py, notifications.py, large_objects.py, function_call.py    advisory locks, LISTEN and NOTIFY, large
-                                    objects, calls by OID
-    vacuum.py, reindex.py, locking.py, temporary.py    VACUUM, REINDEX, LOCK TABLE, temporary tables
-    explain.py                      EXPLAIN;  answer.py  where answers go
-    waiting.py, open_sessions.py    waits for other things than locks; all sessions of a node
-    statement_log.py                what goes into the log;  signals.py, errors.py  who may cancel whom, and with what
-    routines.py                     calls of users' functions that are whole statements
+    positioned.py                   WHERE CURRENT OF, and which cursors scroll
+    advisory.py, notifications.py, large_objects.py    advisory locks, LISTEN and NOTIFY, large objects
+    answer.py                       where answers go;  waiting.py  waits for other things than locks
+    open_sessions.py                all sessions of a node;  signals.py, errors.py  who may cancel whom, and with what
+    statement_log.py                what goes into the log;  statement_texts.py  which texts are long
 """

@@ -1,6 +1,7 @@
 """Where the answer of a statement goes, and what COPY FROM STDIN reads.
 
-The wire's connection implements both; so do the collectors of engine/session/collect.py, for statements inside others.
+The wire's connection implements both; so do the collectors of engine/statements/collect.py, for statements inside
+others.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from catalog.schema import Catalog
 from engine.replica import HOME
 from engine.session.errors import canceled
 from engine.session.notifications import UNLISTEN_ALL, Action, SessionNotifications
+from engine.session.plan import UnplannedStatement
 from engine.session.prepared import Prepared
 from engine.session.settings import script
 from engine.session.transactions import TransactionalSession
@@ -184,7 +185,7 @@ class LedSession(TransactionalSession):
     def adopt_statement(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> None:
         """It was prepared at the leader: it is planned here when it is first used here."""
         statement = ast.Statement(ast.Node(), sql.decode(errors="replace"))
-        self.prepared[name] = Prepared("unplanned", statement, types, None, NO_CATALOG, self.key)
+        self.prepared[name] = Prepared.of(statement, types, NO_CATALOG, self.key, UnplannedStatement())
 
     def adopt_settings(self, values: Mapping[str, str]) -> None:
         """Settings as the leader has them after a transaction (lower-case names); the client has been told."""

@@ -5,7 +5,7 @@ The row path reads through its snapshot, which notes every key (engine/txn/seria
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ from catalog.errors import SqlError
 from catalog.schema import Catalog, Table
 
 if TYPE_CHECKING:
-    from engine.session.prepared import Prepared
     from engine.session.session import Session
+
+
+Locks = Sequence[tuple[int, int]]
 
 
 def storage_ids_of(catalog: Catalog, oid: int) -> list[int]:
@@ -27,14 +29,15 @@ def storage_ids_of(catalog: Catalog, oid: int) -> list[int]:
     return [*(item.storage_id for item in family), *indexes]
 
 
-def storage_ids(catalog: Catalog, prepared: Prepared) -> list[int]:
-    """Those of every table that the statement locks."""
-    return [storage_id for oid, _ in prepared.locks for storage_id in storage_ids_of(catalog, oid)]
+def storage_ids(catalog: Catalog, locks: Locks) -> list[int]:
+    """Those of every table that a statement with these table locks locks."""
+    return [storage_id for oid, _ in locks for storage_id in storage_ids_of(catalog, oid)]
 
 
 @asynccontextmanager
-async def watched(session: Session, prepared: Prepared) -> AsyncIterator[None]:
-    """Around a statement: it reads every table that it locks, and what it writes is told. Raises 40001."""
+async def watched(session: Session, locks: Locks) -> AsyncIterator[None]:
+    """Around a statement with these table locks: it reads every table that it locks, and what it writes is told.
+    Raises 40001."""
     transaction = session.transaction
     assert transaction is not None
     mark, runs = transaction.begin_statement(), len(transaction.runs)
@@ -42,7 +45,7 @@ async def watched(session: Session, prepared: Prepared) -> AsyncIterator[None]:
     if serial is None:  # its snapshot is safe
         yield
         return
-    tables = storage_ids(session.catalog, prepared)
+    tables = storage_ids(session.catalog, locks)
     serial.read_tables(tables)
     try:
         yield

@@ -24,8 +24,10 @@ from catalog.types.base import TypeRef
 from engine.execute.context import ExecContext
 from engine.node.node import Node
 from engine.node.plan_cache import PlanCache, PlanKey
+from engine.past.nodes import PastNode
+from engine.session.portal import Portal
 from engine.session.positioned import current_row
-from engine.session.prepared import Portal, Prepared
+from engine.session.prepared import Prepared
 from engine.session.settings import (
     DEFINITIONS,
     IDENTITIES,
@@ -100,10 +102,10 @@ class SessionState:
 
     def __init__(self, node: Node, role: Role, database_oid: int, database: str, parameters: dict[str, str]) -> None:
         self.node = node
-        self.past_reader: object = None  # what the last statement with AS OF was run by (engine/session/past.py)
+        self.past_reader: object = None  # what the last statement with AS OF was run by (engine/statements/as_of.py)
         self.memory = Account(node.memory)
         self.today: Node | None = None  # the present node, in a session that reads the past for another one
-        self.present = node  # the same, unless the session reads the past (engine/session/past.py)
+        self.present = node  # the same, unless the session reads the past (engine/statements/as_of.py)
         self.role = role
         self.database_oid = database_oid
         self.database_name = database
@@ -152,17 +154,26 @@ class SessionState:
         self.backend_start = node.clock()
         self._settings_changed()
         self.settings.on_change = self._settings_changed
-        self._context = StatementContext(self)
-        self._context.next_row_number = node.next_row_number
-        self._context.written = node.written
+        self.row_context = StatementContext(self)
+        self.row_context.next_row_number = node.next_row_number
+        self.row_context.written = node.written
         self._limit_memory()
 
     def stand_on(self, node: Node) -> None:
         """From now on the session reads another node: the present one, or one of the past."""
         self.node = node
-        self._context.next_row_number = node.next_row_number
-        self._context.written = node.written
+        self.row_context.next_row_number = node.next_row_number
+        self.row_context.written = node.written
         self._settings_changed()
+
+    def leave_past(self) -> None:
+        """The session reads what is there now."""
+        if self.node is not self.present:
+            node = self.node
+            assert isinstance(node, PastNode)
+            self.stand_on(self.present)
+            node.close()
+            self.settings.force("as_of", "")
 
     def _start_settings(self, parameters: dict[str, str]) -> None:
         """The server's own defaults, ALTER DATABASE ... SET, ALTER ROLE ... SET, then the startup packet. Raises what
@@ -222,7 +233,8 @@ class SessionState:
             )
         )
         self.key = self.cache.key  # one object for all sessions with these settings
-        self._find = self.cache.plans
+        self.known_plans = self.cache.plans
+        self.escapes = not self.key.conforming
         self.statement_timeout = milliseconds(settings.get("statement_timeout"))
         self.lock_timeout = milliseconds(settings.get("lock_timeout"))
         longest = milliseconds(settings.get("transaction_timeout"))
@@ -247,7 +259,7 @@ class SessionState:
         self.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
 
     def _limit_memory(self) -> None:
-        context = self.__dict__.get("_context")  # made once the settings are known
+        context = self.__dict__.get("row_context")  # made once the settings are known
         if context is not None:
             context.memory_limit = self.query_memory
             context.account = self.memory
@@ -256,7 +268,7 @@ class SessionState:
     def plan_anew(self) -> None:
         """The plans that it has found so far are not used any more: its node has forgotten them."""
         self.cache = self.node.plans(self.key)
-        self._find = self.cache.plans
+        self.known_plans = self.cache.plans
 
     def fall_apart(self) -> None:
         """The session is over, and nothing of it refers to it any more: what it holds (rows, portals, prepared
@@ -267,7 +279,7 @@ class SessionState:
         self.prepared.clear()
         self.portals.clear()
         self.work.clear()
-        del self._context
+        del self.row_context
 
     def _watch_transaction(self) -> None:
         """transaction_timeout is another one, or a transaction has begun under it."""
@@ -275,7 +287,7 @@ class SessionState:
 
     def stays_on_row_path(self, stays: bool) -> None:
         """Whether what runs next may hold more on the row path than other queries, for no other path takes it."""
-        self._context.stays = stays
+        self.row_context.stays = stays
 
     # ---- what others see of it -------------------------------------------------------------------------------------
 
@@ -300,7 +312,7 @@ class SessionState:
         if not isinstance(shown, bytes):
             return shown if isinstance(shown, Prepared) else None
         lifted = lift(shown)
-        return self._find.get(shown) or (None if lifted is None else self._find.get((lifted[0], lifted[2])))
+        return self.known_plans.get(shown) or (None if lifted is None else self.known_plans.get((lifted[0], lifted[2])))
 
     @property
     def query_start(self) -> int:

@@ -21,9 +21,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from engine.session import planning
 from engine.session.prepared import Prepared
 from engine.session.settings import LOG_LEVELS
+from engine.session.statement_texts import LONG_TEXT
 from engine.sql.normalize import without_values
 from engine.sql.parser import parse
 
@@ -92,7 +92,7 @@ def shown(session: Session) -> str:
     found = session.known_plan
     if found is not None:
         return _text(found)
-    if len(text) >= planning.LONG_TEXT:
+    if len(text) >= LONG_TEXT:
         return ""
     try:
         conforming = session.key.conforming
@@ -102,7 +102,7 @@ def shown(session: Session) -> str:
 
 
 def _text(prepared: Prepared) -> str:
-    if len(prepared.statement.text) >= planning.LONG_TEXT:  # nobody else is to wait for the reading of it
+    if len(prepared.statement.text) >= LONG_TEXT:  # nobody else is to wait for the reading of it
         return prepared.description[1] if prepared.description is not None else ""
     return without_values(prepared.statement, prepared.key.conforming)
 

@@ -27,10 +27,11 @@ from engine.session.advisory import AdvisoryLocks
 from engine.session.errors import aborted, canceled, transaction_error
 from engine.session.large_objects import LargeObjects
 from engine.session.open_sessions import open_sessions
-from engine.session.prepared import Portal, Prepared
+from engine.session.portal import Portal
+from engine.session.prepared import Prepared
+from engine.session.server_settings import examined, server_settings
 from engine.session.settings import DEFINITIONS, IDENTITIES, OF_TRANSACTION, SERVER_DEFINITIONS
 from engine.session.state import SessionState
-from engine.session.system_settings import examined, server_settings
 from engine.sql import ast
 from engine.sql.analyze import analyze
 from engine.sql.parser import parse
@@ -220,7 +221,7 @@ class TransactionalSession(SessionState):
         return lsn
 
     def _end_temporary_tables(self, transaction: Transaction) -> None:
-        """What ON COMMIT says (engine/session/temporary.py). A session with temporary tables is on no fast path."""
+        """What ON COMMIT says (engine/statements/temporary.py). A session with temporary tables is on no fast path."""
         raise NotImplementedError
 
     def _check_deferred(self, transaction: Transaction) -> None:
@@ -250,8 +251,8 @@ class TransactionalSession(SessionState):
             return given_columns(analyzed.statement, table)
         if not isinstance(prepared, Prepared):
             return frozenset()
-        if prepared.analyzed is not None:
-            return given_columns(prepared.analyzed.statement, table)
+        if (statement := prepared.plan.analysed_statement) is not None:
+            return given_columns(statement, table)
         copy = prepared.statement.tree
         if not isinstance(copy, ast.CopyStmt) or not copy.is_from:
             return frozenset()
@@ -541,7 +542,11 @@ class TransactionalSession(SessionState):
         if kind == "rollback_to":
             transaction.rollback_to_savepoint(name)
             state = transaction.savepoints[-1].settings
-            own = {name: portal for name, portal in self.portals.items() if portal.prepared.control is not None}
+            own = {
+                name: portal
+                for name, portal in self.portals.items()
+                if isinstance(portal.prepared.statement.tree, ast.TransactionStmt)
+            }
             self._rolled_back_to(transaction.savepoints[-1])
             self.portals.update(own)  # this very statement's
             if state is not None:

@@ -9,7 +9,7 @@
     normalize.py        statements without their constants, as pg_stat_statements shows them
     folding.py          constants that decide what is evaluated later, NULLs among them
     levels.py           one query as two levels;  set_places.py  set-returning functions outside the select list
-    parts.py            statements of several parts: changes inside WITH (engine/session/compound.py runs them)
+    parts.py            statements of several parts: changes inside WITH (engine/statements/compound.py runs them)
     privileges.py       what a statement needs of its user; compared with PostgreSQL, cell by cell, in tests/rights
     need_order.py       which refusal comes first, as PostgreSQL's plans have it
     barriers.py         views WITH (security_barrier): what may not be computed before they have chosen their rows

@@ -154,7 +154,7 @@ class NodeStatus:
         return [
             {
                 "name": name.decode(), "statement": prepared.statement.whole, "prepare_time": self._node.clock(),
-                "parameter_types": Array.of(prepared.declared_types), "from_sql": False,
+                "parameter_types": Array.of(prepared.parameters.declared), "from_sql": False,
                 "generic_plans": 0, "custom_plans": 0,
             }
             for name, prepared in self._session.prepared.items()

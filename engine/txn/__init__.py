@@ -21,6 +21,6 @@ plans with tables or indexes whose rows cannot be read yet. Statements that wait
 are acknowledged in the order of LSNs, after durability. Plain reads see durable rows only.
 
 Only sessions with another `synchronous_commit` than `on` are told earlier or later, and see further. They are of a
-class of their own (engine/session/deferring.py), so that the others do not pay for it. Waiting for replicas:
+class of their own (engine/session/asynchronous_commit.py), so that the others do not pay for it. Waiting for replicas:
 replication/log/applied.py.
 """

@@ -18,7 +18,7 @@ def write_unless_held(self):
     else:
         write(self)
 LocalChangelog._next_group = write_unless_held
-from engine.session import deferring
+from engine.session import asynchronous_commit as deferring
 deferring.LIMIT = float(sys.argv.pop(1))
 from shoal.cli import main
 sys.exit(main(sys.argv[1:]))

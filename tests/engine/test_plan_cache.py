@@ -7,9 +7,11 @@ from typing import Any, cast
 import pytest
 
 from engine.node.plan_cache import PLANS_PER_KEY, PlanCache, PlanKey
-from engine.session.planning import LONGEST_KEPT, cacheable
+from engine.session.plan import Plan
 from engine.session.prepared import Prepared
+from engine.session.statement_texts import LONGEST_KEPT
 from engine.sql import ast
+from engine.statements.planning import cacheable
 
 PLAN = cast(Prepared, object())
 
@@ -44,4 +46,4 @@ def test_texts_that_come_once_push_nothing_out() -> None:
 @pytest.mark.parametrize(("length", "kept"), [(LONGEST_KEPT, True), (LONGEST_KEPT + 1, False)])
 def test_plans_of_very_long_texts_are_not_kept(length: int, kept: bool) -> None:
     statement = ast.Statement(ast.Node(), "x" * length)
-    assert cacheable(Prepared("row", statement, (), None, cast(Any, None), cast(Any, None))) is kept
+    assert cacheable(Prepared.of(statement, (), cast(Any, None), cast(Any, None), Plan())) is kept

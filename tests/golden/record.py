@@ -16,18 +16,26 @@ from catalog import patience
 from catalog.errors import SqlError
 from engine.columnar.interface import ColumnarQuery
 from engine.execute.code import Code
-from engine.session import explain, planning
-from engine.session.prepared import Prepared
 from engine.session.session import Session
 from engine.sql import ast
 from engine.sql.ast import Statement
 from engine.sql.lift import lift
 from engine.sql.parser import parse
+from engine.statements import planning
+from engine.statements.columnar_read import ColumnarRead
+from engine.statements.compound import CompoundPath, describe
+from engine.statements.dml import ColumnarChange
+from engine.statements.paths import columnar_of
+from engine.statements.rows_plan import ColumnarPath, RowsPlan
 from shoal.embedded.connection import Connection
 from shoal.embedded.errors import Error
 
 FIRST_OWN = 16384
 _NUMBER = re.compile(r"(?<![\w.])\d{5,}(?![\w.])")
+_KINDS = {
+    "ColumnarRead": "columnar", "ColumnarChange": "dml", "CompoundPath": "compound", "UtilityPlan": "utility",
+    "EmptyStatement": "empty", "AsOfPlan": "past",
+}  # fmt: skip
 _PLACE = re.compile(r"\{([tw])(\d+)\}")
 
 
@@ -120,15 +128,16 @@ def planned(session: Session, statement: Statement) -> Made:
     try:
         with written_sources() as written:
             prepared = planning.prepare(session, statement, ())
-            if prepared.row is not None:
-                prepared.run_row(prepared.text_formats)
+            plan = prepared.plan
+            if isinstance(plan, RowsPlan) and plan.row is not None:
+                plan.row_function(prepared.text_formats)
     except SqlError as error:
         return Made(sql, [refusal(error)])
-    if prepared.kind not in ("row", "columnar", "dml", "compound"):
-        return Made(sql, [prepared.kind])
+    if not isinstance(plan, RowsPlan):
+        return Made(sql, [_KINDS[type(plan).__name__]])
     if not prepared.lasting:
-        return Made(sql, [f"{prepared.kind}: made of the time at which it is planned"])
-    made = Made(sql, explain.describe(prepared, False))
+        return Made(sql, [f"{kind(plan)}: made of the time at which it is planned"])
+    made = Made(sql, describe(plan, False))
     if written:
         made.texts["row"] = "".join(source for source, _ in written)
     template, lifted = _lifted(session, sql)
@@ -137,9 +146,7 @@ def planned(session: Session, statement: Statement) -> Made:
     if names := _names([*written, *lifted]):
         made.texts["names"] = names
     try:
-        planning.columnar_of(session, prepared)
-        if prepared.columnar or prepared.dml or prepared.compound:
-            made.texts["columnar"] = columnar_text(prepared)
+        made.texts["columnar"] = columnar_text(columnar_of(session, plan))
     except SqlError as error:
         made.plan.append(f"columnar path: {refusal(error)}")
     made.texts = {kind: named(session, text) for kind, text in made.texts.items()}
@@ -154,9 +161,9 @@ def _lifted(session: Session, sql: str) -> tuple[str, list[tuple[str, dict[str, 
     template, _, tags = lifted
     with written_sources() as written:
         prepared = planning.prepare_lifted(session, template, tags, False)
-        if prepared is None or prepared.row is None:
+        if prepared is None or not isinstance(prepared.plan, RowsPlan) or prepared.plan.row is None:
             return "", []
-        prepared.run_row(prepared.text_formats)
+        prepared.plan.row_function(prepared.text_formats)
     return f"{template.decode()} {tags.decode()}", written
 
 
@@ -174,21 +181,26 @@ def shown(value: object) -> str:
     return getattr(value, "__qualname__", type(value).__name__)
 
 
-def columnar_text(prepared: Prepared) -> str:
-    if prepared.compound is not None:
-        return "\n".join(prepared.compound.describe(lambda part: [part.kind, *_part(part)]))
-    if prepared.columnar is not None:
-        return _query_text(prepared.columnar)
-    dml = prepared.dml
-    assert dml is not None
+def kind(plan: RowsPlan) -> str:
+    """The path that a plan takes."""
+    return "row" if plan.at_once else _KINDS[type(plan.columnar).__name__]
+
+
+def columnar_text(path: ColumnarPath) -> str:
+    if isinstance(path, CompoundPath):
+        return "\n".join(path.describe(lambda part: [kind(part), *_part(part)]))
+    if isinstance(path, ColumnarRead):
+        return _query_text(path.query)
+    assert isinstance(path, ColumnarChange)
+    dml = path.dml
     parts = ("key", "old", "new", "checks", "returning", "complete", "inputs")
     return "\n".join([_query_text(dml.query), *(f"{part}: {getattr(dml, part)}" for part in parts)])
 
 
-def _part(prepared: Prepared) -> list[str]:
-    found = prepared.row.explain() if prepared.row is not None else []
-    if prepared.columnar or prepared.dml or prepared.compound:
-        found += columnar_text(prepared).splitlines()
+def _part(plan: RowsPlan) -> list[str]:
+    found = plan.row.explain() if plan.row is not None else []
+    if plan.columnar is not None:
+        found += columnar_text(plan.columnar).splitlines()
     return found
 
 

@@ -16,7 +16,7 @@ from catalog.errors import not_supported
 from engine.columnar.generate import generate
 from engine.columnar.interface import ColumnarQuery
 from engine.execute.code import Code
-from engine.session import planning
+from engine.statements import columnar_read, planning
 from tests.golden.__main__ import PLANS, ROOT
 from tests.golden.record import record
 
@@ -67,7 +67,7 @@ def _another_query(monkeypatch: pytest.MonkeyPatch) -> None:
         found = generate(*arguments)
         return replace(found, sql=f"{found.sql} ")
 
-    monkeypatch.setattr(planning, "generate", changed)
+    monkeypatch.setattr(columnar_read, "generate", changed)
 
 
 def _another_constant(monkeypatch: pytest.MonkeyPatch) -> None:

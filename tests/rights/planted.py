@@ -9,8 +9,8 @@ from typing import Any
 from catalog import privileges
 from catalog.schema import Role
 from engine.ddl import ownership
-from engine.session import ddl, system_settings
 from engine.session.state import SessionState
+from engine.statements import alter_system, ddl_context
 
 
 def _always(*_: object) -> bool:
@@ -36,7 +36,7 @@ def _inherited() -> None:
 
 def _created() -> None:
     ownership.may = _always
-    ddl.may = _always
+    ddl_context.may = _always
 
 
 def _remembered() -> None:
@@ -60,7 +60,7 @@ def _every_setting() -> None:
     def granted_anything(catalog: Any, role: Role | None, name: str, letter: str = "s") -> bool:
         return may_set(catalog, role, name) or may_set(catalog, role, name, "A")
 
-    system_settings.may_set = granted_anything
+    alter_system.may_set = granted_anything
 
 
 RIGHTS: dict[str, Callable[[], None]] = {

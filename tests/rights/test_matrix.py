@@ -6,19 +6,16 @@ import dataclasses
 from typing import get_args
 
 from catalog.schema import SchemaObject
-from engine import ddl
 from engine.ddl import alter, routines
-from engine.session import utility
 from engine.sql import ast
 from engine.sql.parser import parse
+from engine.statements import registry
 from tests.oracle import PostgresServer
 from tests.rights import matrix
 from tests.rights.cases import COVERED, WITHOUT_RIGHTS, Case, cases
 from tests.rights.planted import RIGHTS
 from tests.server import ShoalServer
 from tests.torture.planted import PlantedServer
-
-QUERIES = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 
 
 def test_every_cell_is_as_in_postgresql() -> None:
@@ -66,7 +63,7 @@ def test_every_kind_of_statement_is_there() -> None:
     for case in cases():
         for statement in parse(case.statement):
             found += nodes_within(statement.tree)
-    wanted = {kind.__name__ for kind in (*ddl._HANDLERS, *utility._HANDLERS, *QUERIES)} | {"DoStmt"}
+    wanted = {kind.node.__name__ for kind in registry.registered()}
     met = {type(node).__name__ for node in found}
     assert wanted - met == set(WITHOUT_RIGHTS), (wanted - met) ^ set(WITHOUT_RIGHTS)
     actions = {node.action for node in found if isinstance(node, ast.AlterTableCmd)}

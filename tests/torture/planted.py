@@ -21,11 +21,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from catalog.functions import registry
-from engine.session import planning
-from engine.session.planning import Prepared
+from engine.session.prepared import Prepared
 from engine.session.session import Session
 from engine.sql import ast, privileges
 from engine.sql.analyze import routines
+from engine.statements import planning
 from shoal.cli import main
 from tests.rights.planted import RIGHTS
 from tests.server import ShoalServer

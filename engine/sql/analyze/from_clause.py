@@ -202,7 +202,7 @@ def _source_item(
 
 def open_relation(state: State, node: ast.RangeVar, source: Source | None = None) -> Table | VirtualTable | View:
     """The relation of a RangeVar, noted among those that the statement depends on. 42P01, 42809, 0A000."""
-    if node.as_of is not None:  # where it is, the statement is analysed without it (engine/session/past.py)
+    if node.as_of is not None:  # where it is, the statement is analysed without it (engine/statements/as_of.py)
         fail(
             "0A000", "AS OF is not supported here", node.as_of, hint="It reads whole statements: SELECT, COPY, EXPLAIN."
         )

@@ -10,7 +10,7 @@ is planned, `expanded` puts the bodies in:
 
 A strict function's body is asked only where no argument is NULL. A volatile argument that the body uses more than once
 is computed once, in a sub-query. What is more than one query is no part of another statement: it runs when the call is
-the whole statement (engine/session/routines.py).
+the whole statement (engine/statements/call.py).
 
 Wherever a call stands, in a statement, under a view, in what a table's definition adds, its body runs as the user who
 runs the statement, or as the function's owner if it is SECURITY DEFINER. So that user's rights are looked at here,

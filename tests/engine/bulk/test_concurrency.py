@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from engine.bulk.load import SMALL_ROWS
-from engine.session.dml import SMALL_ROWS as SMALL_CHANGE
+from engine.statements.data_change import SMALL_ROWS as SMALL_CHANGE
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.session.dml import SMALL_ROWS
+from engine.statements.data_change import SMALL_ROWS
 from tests.engine.bulk.conftest import Pair
 
 FEW, MANY = 300, SMALL_ROWS + 1000

@@ -7,7 +7,7 @@ import threading
 import psycopg
 import pytest
 
-from engine.session.dml import SMALL_ROWS
+from engine.statements.data_change import SMALL_ROWS
 from tests.end_to_end.test_isolation import Client
 from tests.engine.session.conftest import SCHEMA, Pair
 from tests.server import ShoalServer

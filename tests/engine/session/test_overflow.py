@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pathlib
-from dataclasses import replace
 from typing import Any, cast
 
 import psycopg
 import pytest
 
 import shoal as shoal_package
-from engine.session.prepared import MOST_ELSEWHERE, Prepared
+from engine.session.prepared import Prepared
 from engine.session.session import Session
-from engine.sql import ast
+from engine.sql import ast, tree
+from engine.statements.rows_plan import MOST_ELSEWHERE, RowsPlan
 from engine.statistics.statements import Tally
 from tests.server import ShoalServer
 
@@ -20,19 +20,27 @@ from tests.server import ShoalServer
 @pytest.fixture
 def prepared() -> Prepared:
     """A query that has both plans."""
-    statement = ast.Statement(ast.Node(), "")
     none = cast(Any, None)
-    return Prepared(
-        "row", statement, (), None, none, none, columnar=cast(Any, object()), tally=Tally(0, 0, 0, "", "", [])
-    )
+    plan = RowsPlan(tree.Analyzed(tree.Query(()), (), ()), none, none, writes=False)
+    plan.set_row(cast(Any, object()))
+    plan.columnar = cast(Any, object())
+    prepared = Prepared.of(ast.Statement(ast.Node(), ""), (), none, none, plan)
+    prepared.tally = Tally(0, 0, 0, "", "", [])
+    return prepared
+
+
+def plan_of(prepared: Prepared) -> RowsPlan:
+    assert isinstance(prepared.plan, RowsPlan)
+    return prepared.plan
 
 
 def spared(prepared: Prepared) -> int:
     """How many executions go elsewhere after one that overflowed, that one not counted."""
-    prepared.overflowed()
+    plan = plan_of(prepared)
+    plan.overflowed(prepared)
     count = -1
-    while prepared.kind == "columnar":
-        prepared.ran_elsewhere()
+    while not plan.at_once:
+        plan.ran_elsewhere()
         count += 1
     return count
 
@@ -50,9 +58,11 @@ def test_an_execution_that_the_row_path_finished_begins_anew(prepared: Prepared)
 
 
 def test_without_another_plan_and_for_writes_it_stays(prepared: Prepared) -> None:
-    for other in (replace(prepared, columnar=None), replace(prepared, writes=True)):
-        other.overflowed()
-        assert other.kind == "row" and not other.elsewhere
+    plan = plan_of(prepared)
+    for columnar, writes in ((None, False), (plan.columnar, True)):
+        plan.columnar, plan.writes = columnar, writes
+        plan.overflowed(prepared)
+        assert plan.at_once and not plan.elsewhere
 
 
 @pytest.mark.parametrize("prepare", [True, False])
@@ -82,7 +92,7 @@ def test_what_was_shown_goes_on_to_hold_when_the_schema_changes(
 
     def noted(self: Session, prepared: Prepared, *args: Any) -> Any:
         if "sum(a)" in prepared.statement.text:
-            tried.append(prepared.kind)
+            tried.append(prepared.statement.text)
         return execute_row(self, prepared, *args)
 
     monkeypatch.setattr(Session, "execute_row", noted)

@@ -25,9 +25,9 @@ from catalog.schema import (
 from catalog.types.base import TypeRef
 from engine.node.affected_tablespaces import places_of_changes
 from engine.replica import HOME
-from engine.session.reach import Reached, reached
-from engine.session.routing import Routes
 from engine.sql.analyze.environment import Environment
+from engine.statements.routing import Routes
+from engine.statements.statement_tablespaces import Reached, reached
 
 NEAR, FAR, AWAY = DEFAULT_TABLESPACE_OID, 901, 902
 IDS = {NEAR: HOME, FAR: b"\1" * 16, AWAY: b"\2" * 16}

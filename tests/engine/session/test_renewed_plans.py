@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import shoal
-from engine.session import planning
+from engine.statements import planning
 
 Connect = Callable[[], psycopg.Connection[Any]]
 SQL = "SELECT b FROM t WHERE a = %s"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.session.planning import LONG_TEXT
-from engine.session.routing import Needs, Routes
+from engine.session.statement_texts import LONG_TEXT
+from engine.statements.needs import Needs
+from engine.statements.routing import Routes
 
 NOTHING = [
     "SET datestyle = 'ISO'", "SHOW all", "RESET ALL", "BEGIN", "COMMIT", "SAVEPOINT s", "ROLLBACK TO s", "DISCARD ALL",

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import shoal
-from engine.session import planning
+from engine.statements import planning
 
 SQL = "SELECT a + %s::int AS b FROM t ORDER BY 1"
 

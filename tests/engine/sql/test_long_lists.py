@@ -10,7 +10,7 @@ import pytest
 
 from catalog.errors import SqlError
 from catalog.types.base import Integers
-from engine.session.prepared import may_read_past
+from engine.session.statement_texts import may_read_past
 from engine.sql import ast
 from engine.sql.normalize import normalized
 from engine.sql.parser import parse

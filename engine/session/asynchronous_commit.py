@@ -1,0 +1,275 @@
+"""Sessions with another `synchronous_commit` than on: what is told before it is durable, and what is told later.
+
+    off             the client is told when the commit is sequenced. A crash, or a fail-over, may lose the last such
+                    commits, never one without all that came after it: LSNs become durable in order
+    remote_apply    the client is told when the commit is durable and every replica that lives has applied it
+    local, remote_write    as on: the changelog is the only place where a commit is, and it is there whole or not at all
+
+A session becomes a `DeferringSession` with the first SET of such a value, and stays one; no other session pays for it.
+
+**What a session sees that has not waited.** Other sessions read durable state only. This one reads up to everything
+that any session was told early, its own commits among it (`Node.deferred`): single statements on the row path read at
+that LSN what is sequenced; whatever may wait (the columnar path, REPEATABLE READ's snapshot, several tablespaces) waits
+until it is durable. A commit of its own has a later LSN, or an empty part in the other tablespace (`observed`), so what
+stands on a commit that is lost is lost with it.
+
+**When commits are lost that it was told of**, because its node leads no more, the session ends (08006): a client that
+went on would build on what is not there. Those who were only told by a node that is gone have lost their connection.
+
+**How much may be lost.** A commit waits after all when one that was told early has not become durable for LIMIT
+seconds, or when the changelog is behind (`pressure`). Schema changes always wait, as does SELECT nextval().
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.session.errors import aborted
+from engine.session.leadership import commits_lost
+from engine.session.plan import RunRow
+from engine.session.prepared import Prepared
+from engine.session.session import Session
+from engine.session.waiting import DurabilityWait
+from engine.storage.moments import SLOT_SHIFT, Lsn
+from engine.storage.stores import ObservedStores
+from engine.storage.tablespace import Tablespace
+from engine.txn.interface import READ_COMMITTED, LockWait
+from engine.txn.locks import LockSpace
+from engine.txn.row_locks import RowLocks
+from engine.txn.transaction import Transaction
+
+if TYPE_CHECKING:
+    from engine.txn.commit import Acknowledge, Lost
+
+LIMIT = 0.6  # seconds; PostgreSQL's is three times wal_writer_delay, 0.2 s
+
+
+class AheadTransaction(Transaction):
+    """Its statements on the row path read what is sequenced up to `ahead`, where that is not 0."""
+
+    __slots__ = ("ahead",)
+
+    def __init__(
+        self,
+        store: Tablespace | ObservedStores,
+        row_space: RowLocks,
+        table_space: LockSpace,
+        process_id: int,
+        start_time: int,
+        isolation: str = READ_COMMITTED,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(store, row_space, table_space, process_id, start_time, isolation, read_only)
+        self.ahead = 0
+
+    def begin_statement(self) -> int:
+        if self.ahead and isinstance(self._store, Tablespace):
+            assert isinstance(self.met, int)
+            self.snapshot_lsn = max(self.ahead, self.met)
+            self._base = self._store.view(self.snapshot_lsn)
+            self.queried = True
+            return self.mark()
+        return super().begin_statement()
+
+
+class DeferringSession(Session):
+    """See the module's text. Never constructed: a Session becomes one."""
+
+    unwaited: dict[int, int]
+    """By slot, the positions up to which it knows of commits that were not durable when it was told."""
+    # What a Session that becomes one begins with.
+    _lost: SqlError | None = None  # what it is to end with
+    _since = 0.0  # loop time: something has been unwaited since
+    _to_apply = 0  # the position of a commit that is to be applied by the replicas too
+    _applying: asyncio.Future[bool] | None = None
+
+    @property
+    def waits_for_nothing(self) -> bool:
+        """Whether everything that it was told of is durable."""
+        durable = self.node.store.durable_lsn
+        return all(position <= durable for position in self.unwaited.values())
+
+    # ---- commits ----------------------------------------------------------------------------------------------------
+
+    def _new_transaction(self) -> Transaction:
+        made = super()._new_transaction()
+        node = self.node
+        return AheadTransaction(
+            made.store, node.row_locks, node.table_locks, made.process_id, made.start_time, made.isolation,
+            made.read_only,
+        )  # fmt: skip
+
+    def _commit(self) -> int:
+        transaction = self.transaction
+        assert transaction is not None
+        self._check()
+        level = self.settings.get("synchronous_commit")  # SET LOCAL ends with the commit
+        wrote = transaction.has_writes
+        if wrote and isinstance(transaction.store, ObservedStores):
+            durable = self.node.store.durable_lsn
+            transaction.store.observed.update(slot for slot, at in self.unwaited.items() if at > durable)
+        lsn = super()._commit()
+        if not wrote or transaction.changed_objects:
+            return lsn
+        if level == "remote_apply":
+            self._to_apply = lsn
+        elif level == "off" and self._may_defer(lsn >> SLOT_SHIFT):
+            self.node.deferred[lsn >> SLOT_SHIFT] = lsn
+            self._know(lsn)
+            return 0
+        return lsn
+
+    def _may_defer(self, slot: int) -> bool:
+        store = self.node.store
+        space = store if isinstance(store, Tablespace) else store.spaces[slot]
+        if space is None or space.pressure:
+            return False
+        return self.waits_for_nothing or asyncio.get_running_loop().time() - self._since < LIMIT
+
+    def _know(self, position: int) -> None:
+        """The session was told of a commit that is not durable: it wants to hear of its loss."""
+        unwaited = self.unwaited
+        if self.waits_for_nothing:
+            self._since = asyncio.get_running_loop().time()
+        slot = position >> SLOT_SHIFT
+        before = unwaited.get(slot, 0)
+        if position > before:
+            unwaited[slot] = position
+            if before <= self.node.store.durable_lsn:
+                self._watch(slot)
+
+    def _watch(self, slot: int) -> None:
+        self.node.commits.wait(self.unwaited[slot], partial(self._durable, slot), self._was_lost)
+
+    def _durable(self, slot: int) -> None:
+        """What was watched is durable; later commits may not be."""
+        self._since = asyncio.get_running_loop().time()
+        if self.unwaited[slot] > self.node.store.durable_lsn:
+            self._watch(slot)
+        elif self.on_durable is not None and self.waits_for_nothing:
+            self.on_durable()
+
+    def _was_lost(self, _: SqlError) -> None:
+        if self._lost is None:
+            self._lost = commits_lost()
+            asyncio.get_running_loop().call_soon(self.cancel, self._lost)
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    def late(self, transaction: Transaction) -> int:
+        at = super().late(transaction)
+        if (
+            at
+            and self.settings.get("synchronous_commit") == "off"
+            and at <= self.node.deferred.get(at >> SLOT_SHIFT, 0)
+        ):
+            self._know(at)
+            return 0
+        return at
+
+    # ---- reads ------------------------------------------------------------------------------------------------------
+
+    def _ahead(self) -> list[int]:
+        """The positions of what was told early and is not durable yet."""
+        durable = self.node.store.durable_lsn
+        return [position for position in self.node.deferred.values() if position > durable]
+
+    def execute_row(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[bytes, int, int]:
+        self._check()
+        ahead = self._ahead()
+        if not ahead:
+            return super().execute_row(prepared, run, parameters)
+        if self.status == "E":
+            raise aborted()
+        transaction = self.transaction or self.begin_implicit()
+        if transaction.isolation != READ_COMMITTED:
+            if not transaction.has_snapshot:
+                raise LockWait(DurabilityWait(self.node, ahead))
+            return super().execute_row(prepared, run, parameters)
+        if not (isinstance(transaction, AheadTransaction) and isinstance(transaction.store, Tablespace)):
+            raise LockWait(DurabilityWait(self.node, ahead))
+        transaction.ahead = ahead[0]
+        try:
+            found = super().execute_row(prepared, run, parameters)
+        finally:
+            transaction.ahead = 0
+        self._know(ahead[0])
+        return found
+
+    async def catch_up(self) -> None:
+        self._check()
+        for position in self._ahead():
+            await self.durable(position)
+
+    # ---- what the replicas have applied -----------------------------------------------------------------------------
+
+    def await_commit(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
+        position, self._to_apply = self._to_apply, 0
+        if position:
+            super().await_commit(lsn, partial(self._durable_here, position, acknowledge), lost)
+        else:
+            super().await_commit(lsn, acknowledge, lost)
+
+    def _durable_here(self, position: int, acknowledge: Acknowledge) -> None:
+        self.node.background(self._then_applied(position, acknowledge))
+
+    async def _then_applied(self, position: int, acknowledge: Acknowledge) -> None:
+        await self._wait_applied(position)
+        acknowledge()
+
+    async def durable(self, lsn: Lsn) -> None:
+        await super().durable(lsn)
+        if self._to_apply and lsn == self._to_apply:
+            position, self._to_apply = self._to_apply, 0
+            await self._wait_applied(position)
+
+    async def _wait_applied(self, position: int) -> None:
+        """Returns when every replica that lives has applied it, or with a warning: what is committed stays so."""
+        wait = self.node.applied_elsewhere
+        if wait is None:
+            return
+        self._applying = asyncio.ensure_future(wait(position))
+        try:
+            applied = await asyncio.shield(self._applying)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # of the statement: the commit stays
+                self.cancel_error = None
+                task.uncancel()
+            self._applying.cancel()
+            self._warn_of_replicas("canceling the wait for the replicas due to user request")
+        else:
+            if not applied:
+                self._warn_of_replicas("the replicas have not answered in time")
+        finally:
+            self._applying = None
+
+    def _warn_of_replicas(self, message: str) -> None:
+        self.notices.append(
+            SqlError(
+                "01000",
+                message,
+                detail="The transaction has already committed, but some replica may not have applied it yet.",
+                severity="WARNING",
+            )
+        )
+
+    def cancel(self, error: SqlError | None = None) -> None:
+        if self._applying is not None and self.task is None:
+            self._applying.cancel()
+        else:
+            super().cancel(error)
+
+
+def as_deferring(session: Session) -> None:
+    """Makes the session one, if it is none yet."""
+    if not isinstance(session, DeferringSession):
+        session.__class__ = DeferringSession
+        assert isinstance(session, DeferringSession)
+        session.unwaited = {}

@@ -1,0 +1,34 @@
+"""The settings of the server as SHOW gives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.privileges import acts_as
+from catalog.schema import READ_ALL_SETTINGS_OID
+from catalog.system.parameters import postgres_parameters
+from engine.session.settings import (
+    SERVER_DEFINITIONS,
+)
+
+if TYPE_CHECKING:
+    from engine.session.state import SessionState
+
+
+def examined(session: SessionState, name: str) -> str:
+    """The value in force of a setting of the server. Raises 42501."""
+    configuration = session.present.configuration
+    if name not in postgres_parameters() and not sees_files(session):
+        raise SqlError("42501", f'must be superuser or have privileges of pg_read_all_settings to examine "{name}"')
+    return SERVER_DEFINITIONS[name].default if configuration is None else configuration.shown(name)
+
+
+def server_settings(session: SessionState) -> list[tuple[str, str]]:
+    """(name, value) of the server's settings that the user may see."""
+    sees = sees_files(session)
+    return [(name, examined(session, name)) for name in SERVER_DEFINITIONS if sees or name in postgres_parameters()]
+
+
+def sees_files(session: SessionState) -> bool:
+    return acts_as(session.catalog, session.user, READ_ALL_SETTINGS_OID)

@@ -1,0 +1,106 @@
+"""Functions and procedures whose bodies are more than a query, called as a statement of their own: CALL p(...),
+SELECT f(...) and SELECT * FROM f(...).
+
+The arguments are computed once; then the statements of the body run one after the other in the session's transaction,
+each planned as if it stood alone and seeing what those before it did. What the last one returns is the answer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.types import oids
+from engine.execute.context import Field
+from engine.execute.expressions import compile_value
+from engine.session.portal import Portal
+from engine.sql import ast, privileges, tree
+from engine.sql.analyze import analyze
+from engine.sql.analyze.routines import body_of, check_execute, expanded_expression, runner
+from engine.statements import planning
+from engine.statements import run as run_portal
+from engine.statements.collect import Collector
+from engine.statements.routine_calls import WholeCall, argument_types, procedure_call, routine_of, whole_call
+from engine.txn.interface import LockWait
+
+if TYPE_CHECKING:
+    from engine.session.answer import Sink
+    from engine.session.session import Session
+
+_LENGTH = struct.Struct(">i")
+
+
+def call_fields(session: Session, tree: ast.CallStmt) -> tuple[Field, ...] | None:
+    return procedure_call(session, tree).fields
+
+
+async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: Sink) -> None:
+    """Runs a call to its end."""
+    command = "CALL"
+    if isinstance(node.call, ast.SelectStmt):
+        analyzed = analyze(node.call, session.environment, portal.prepared.parameters.types)
+        found = whole_call(session, analyzed.statement)
+        if found is None:
+            raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
+        command = "SELECT"
+    else:
+        found = procedure_call(session, node)
+    routine = routine_of(session, found.call)
+    caller = privileges.role_of(session.catalog, session.user_name)
+    check_execute(routine, session.catalog, caller)
+    values = await _arguments(session, found.call, portal.parameters)
+    function = found.call.function
+    formats = portal.formats or (0,) * len(found.fields or ())
+    if function.strict and None in values:
+        rows: list[bytes] = []
+    else:
+        body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
+        with session.acting_as(runner(routine, session.catalog, caller)):
+            rows = await _run_body(session, portal, found, body.statements, values, formats)
+    if found.fields is not None and not function.returns_set:
+        rows = rows[:1] or [_row_of_nulls(len(found.fields))]
+    if rows and found.fields is not None:
+        await sink.rows(b"".join(rows))
+    sink.complete(command if command == "CALL" else f"SELECT {len(rows)}")
+
+
+async def _arguments(session: Session, call: tree.FuncExpr, parameters: Sequence[object]) -> list[object]:
+    context = session.context()
+    values: list[object] = []
+    for argument in call.arguments:
+        compute = compile_value(expanded_expression(argument, session.environment), context.format)
+        while True:
+            try:
+                values.append(compute(context, parameters))
+                break
+            except LockWait as wait:
+                await session.wait_for(wait)
+    return values
+
+
+async def _run_body(
+    session: Session,
+    portal: Portal,
+    found: WholeCall,
+    statements: Sequence[tree.Analyzed],
+    values: list[object],
+    formats: tuple[int, ...],
+) -> list[bytes]:
+    """The rows of the last statement, as DataRow messages."""
+    rows: list[bytes] = []
+    for number, analyzed in enumerate(statements, 1):
+        prepared = planning.planned(session, portal.prepared.statement, analyzed, session.environment)
+        prepared.tally = session.node.statements.nested
+        last = number == len(statements) and found.call.type.oid != oids.VOID
+        collector = Collector(session.memory)
+        inner = Portal(prepared, values, formats if last else prepared.text_formats)
+        await run_portal.run(session, inner, 0, collector)
+        if last and prepared.fields is not None:
+            rows = collector.split()
+    return rows
+
+
+def _row_of_nulls(count: int) -> bytes:
+    return b"D" + _LENGTH.pack(6 + 4 * count) + struct.pack(">h", count) + b"\xff\xff\xff\xff" * count

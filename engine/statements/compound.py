@@ -1,0 +1,341 @@
+"""Statements of several parts: WITH ... AS (INSERT | UPDATE | DELETE ... RETURNING), and sub-queries that lock rows.
+
+engine/sql/parts.py takes the statement apart; here each part is planned like a statement of its own (row path where it
+fits, else the columnar path), and they run one after the other over one `StatementView`, so that each sees what was
+there when the statement began. What a part returns is kept as rows or as Arrow batches, whichever it came as, and is
+turned into the other when a part of the other path reads it.
+
+Foreign keys are checked when all parts have written. A part that must wait for a lock, or that meets a row which has
+changed since, undoes all parts: the statement runs again on a new snapshot with the locks that it has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog import types
+from catalog.memory import Account, Holding
+from catalog.patience import TooLong, too_long
+from catalog.schema import VirtualTable
+from engine.columnar.interface import RowEncoding, VirtualContent
+from engine.columnar.virtual import batch_of
+from engine.columnar.worker.values import to_arrow
+from engine.execute.context import ExecContext, Field, RowPathFull
+from engine.execute.writer import Checks
+from engine.sql import tree
+from engine.sql.parts import Part, Parts, is_result
+from engine.statements import dml
+from engine.statements.columnar_read import ColumnarRead
+from engine.statements.data_change import Again, Call, Done, PartOf
+from engine.statements.dml import ColumnarChange
+from engine.statements.rows_plan import ColumnarPath, RowsPlan
+from engine.storage.columns import one_array, to_values
+from engine.txn.interface import LockWait
+from engine.txn.statement_view import StatementView
+
+if TYPE_CHECKING:
+    from engine.session.portal import Portal
+    from engine.session.session import Session
+
+
+MakePath = Callable[["Session", RowsPlan], ColumnarPath]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """A part with its plan. `alone`: no other part writes its table."""
+
+    part: Part
+    plan: RowsPlan
+    alone: bool
+
+
+class CompoundPath:
+    """See `ColumnarPath` of rows_plan.py. The parts stand in the order in which they run; `main` is the place of the
+    main statement, `counted` are the parts whose rows the statement's tag counts, where it is not the main one alone.
+    `make_path` makes the columnar path of a part."""
+
+    def __init__(
+        self,
+        session: Session,
+        whole: RowsPlan,
+        parts: Parts,
+        make_part: Callable[[Session, RowsPlan, tree.Statement], RowsPlan],
+        make_path: MakePath,
+    ) -> None:
+        """Plans the parts of a statement. Raises what their planning raises."""
+        ordered = (*parts.before, parts.main, *parts.after)
+        written = Counter(
+            part.statement.table.oid for part in ordered if not isinstance(part.statement, tree.Query)
+        )  # fmt: skip
+        moves = any(isinstance(part.statement, tree.Update) and part.statement.root is not None for part in ordered)
+        found = []
+        for part in ordered:
+            statement = part.statement
+            alone = isinstance(statement, tree.Query) or (written[statement.table.oid] == 1 and not moves)
+            found.append(PlannedPart(part, make_part(session, whole, statement), alone))
+        self.parts = tuple(found)
+        self.main = len(parts.before)
+        self.counted = range(*parts.counted) if parts.counted else None
+        self.make_path = make_path
+
+    def with_constants(self, parameters: Sequence[object]) -> CompoundPath:
+        return self
+
+    def compute_in_worker(self) -> None:
+        raise too_long() from None
+
+    async def begin(self, session: Session, portal: Portal, held: Mapping[Hashable, int]) -> None:
+        """Runs a portal's statement, which has its table locks, up to the rows of its main statement. Raises what
+        constraints raise, 40001, 40P01, 55P03, 57014."""
+        transaction = session.transaction
+        assert transaction is not None
+        while True:
+            view = StatementView(transaction)
+            try:
+                await _Execution(session, portal, self, view, held).run()
+                return
+            except LockWait as wait:
+                view.undo()
+                await session.wait_for(wait)
+            except Again:
+                view.undo()
+                await session.durable(session.node.store.sequenced_lsn)
+            finally:
+                view.close()
+            if portal.stream is not None:
+                await portal.stream.close()
+                portal.stream = None
+            portal.pending, portal.pending_rows = b"", 0
+
+    def explain(self, command: str, verbose: bool) -> list[str]:
+        """The main statement's plan, then the others."""
+        return list(self.describe(lambda plan: describe(plan, verbose)))
+
+    def describe(self, describe_part: Callable[[RowsPlan], list[str]]) -> Iterator[str]:
+        yield from describe_part(self.parts[self.main].plan)
+        for number, planned in enumerate(self.parts):
+            if number != self.main:
+                yield f"  CTE {planned.part.name}"
+                yield from (f"    {line}" for line in describe_part(planned.plan))
+
+
+def describe(plan: RowsPlan, verbose: bool) -> list[str]:
+    """The lines of EXPLAIN of a plan."""
+    if plan.at_once:
+        assert plan.row is not None
+        return plan.row.explain()
+    assert plan.columnar is not None
+    return plan.columnar.explain(plan.command, verbose)
+
+
+# ---- what parts return ----------------------------------------------------------------------------------------------
+
+
+class Result:
+    """The rows that a part has returned, which count as what the connection holds."""
+
+    def __init__(self, columns: Sequence[Field], account: Account) -> None:
+        self._holding = Holding(account)
+        self._row_bytes = 64 + 64 * len(columns)
+        self._types = [column.type for column in columns]
+        self._rows: list[Sequence[object]] = []
+        self._batches: list[Any] = []
+        self._joined: Any = None
+
+    def add_rows(self, rows: Sequence[Sequence[object]]) -> None:
+        """Raises 53200."""
+        self._holding.add(len(rows) * self._row_bytes)
+        self._rows.extend(rows)
+
+    def add_batch(self, batch: Any) -> None:
+        """Raises 53200."""
+        self._holding.add(batch.nbytes)
+        self._batches.append(batch)
+
+    def rows(self) -> list[Sequence[object]]:
+        """All rows in internal form. Raises 53200."""
+        for batch in self._batches:
+            self._holding.add(batch.num_rows * self._row_bytes)
+            columns = [
+                to_values(one_array(column), type_.oid)
+                for column, type_ in zip(batch.columns, self._types, strict=True)
+            ]
+            self._rows.extend(zip(*columns, strict=True) if columns else [()] * batch.num_rows)
+        self._batches = []
+        return self._rows
+
+    def batch(self, table: VirtualTable) -> Any:
+        """All rows as the content of a virtual table."""
+        if self._joined is None:
+            if self._rows:
+                self._joined = batch_of(table, [list(column) for column in zip(*self.rows(), strict=True)])
+            else:
+                self._joined = self._of_batches(table)
+        return self._joined
+
+    def _of_batches(self, table: VirtualTable) -> Any:
+        """The batches as one, in the forms that the virtual table has; what came in another goes by its values."""
+        arrays = []
+        for place, column in enumerate(table.columns):
+            oid, form = column.type.oid, types.lookup(column.type.oid).duckdb_type(column.type.typmod)
+            empty = to_arrow([], oid, form)
+            parts = [one_array(batch.column(place)) for batch in self._batches]
+            parts = [item if item.type == empty.type else to_arrow(to_values(item, oid), oid, form) for item in parts]
+            arrays.append(pa.concat_arrays(parts) if parts else empty)
+        return pa.RecordBatch.from_arrays(arrays, names=[f"c{column.number}" for column in table.columns])
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+
+class _Execution:
+    """One attempt."""
+
+    def __init__(
+        self,
+        session: Session,
+        portal: Portal,
+        path: CompoundPath,
+        view: StatementView,
+        held: Mapping[Hashable, int],
+    ) -> None:
+        self.session = session
+        self.portal = portal
+        self.path = path
+        self.view = view
+        self.held = held
+        self.checks = Checks(late=True)
+        self.results: dict[int, Result] = {}
+        self.counts: list[int] = []
+        self.context = self._context()
+
+    def _context(self) -> ExecContext:
+        context = self.session.context()
+        context.reader = context.transaction = self.view
+        context.checks = self.checks
+        context.stays = True
+        return context
+
+    async def run(self) -> None:
+        for number, planned in enumerate(self.path.parts):
+            if number == self.path.main:
+                await self._run_main(planned)
+                self.counts.append(self.portal.count)
+            else:
+                self.counts.append(await self._run_part(planned))
+        if self.path.counted is not None:
+            self.portal.count = sum(self.counts[place] for place in self.path.counted)
+        self.view.end_parts()
+        self.checks.finish()
+
+    async def _run_part(self, planned: PlannedPart) -> int:
+        """Runs a part; the number of rows that it has changed or given."""
+        columns = planned.plan.columns
+        result = Result(columns.fields if columns is not None else (), self.session.memory)
+        if planned.part.result is not None:  # which several parts may give rows to
+            result = self.results.setdefault(planned.part.result.oid, result)
+        self.view.begin_part(not planned.alone)
+        plan = planned.plan
+        if plan.row is not None and plan.columnar is None:
+            try:
+                self.context.results = _Rows(self.results)
+                rows, count = plan.row.rows(self.context, self.portal.parameters)
+                result.add_rows(rows)
+                return count
+            except RowPathFull:
+                self.path.make_path(self.session, plan)
+        if isinstance(plan.columnar, ColumnarChange):
+            return (await self._change(planned, plan.columnar, result)).count
+        assert isinstance(plan.columnar, ColumnarRead)
+        query, values = plan.columnar.call(self.portal.parameters, self.context)
+        stream = await self.session.node.columnar.batches(
+            query, values, self.view, self._content(), memory=self.session.query_memory
+        )
+        try:
+            count = 0
+            async for batch in stream:
+                result.add_batch(batch)
+                count += batch.num_rows  # type: ignore[attr-defined]
+        finally:
+            await stream.close()
+        return count
+
+    async def _run_main(self, planned: PlannedPart) -> None:
+        portal, plan = self.portal, planned.plan
+        self.view.begin_part(not planned.alone)
+        if plan.row is not None and plan.columnar is None:
+            try:
+                self.context.results = _Rows(self.results)
+                data, count = plan.row_function(portal.formats)(self.context, portal.parameters)
+            except RowPathFull:
+                self.path.make_path(self.session, plan)
+            else:
+                portal.pending, portal.pending_rows = data, count if plan.columns is not None else 0
+                portal.count = 0 if plan.command == "SELECT" else count
+                return
+        if isinstance(plan.columnar, ColumnarChange):
+            done = await self._change(planned, plan.columnar, None)
+            portal.count = done.count
+            if done.returned is not None:
+                portal.stream = done.returned
+                portal.chunks = done.returned.__aiter__()
+            return
+        assert isinstance(plan.columnar, ColumnarRead)
+        query, values = plan.columnar.call(portal.parameters, self.context, portal.formats)
+        encoding = RowEncoding("datarow", portal.formats, self.session.key.format)
+        stream = await self.session.node.columnar.rows(
+            query, values, self.view, encoding, self._content(), memory=self.session.query_memory
+        )
+        portal.count = 0
+        portal.stream = stream
+        portal.chunks = stream.__aiter__()
+
+    async def _change(self, planned: PlannedPart, change: ColumnarChange, result: Result | None) -> Done:
+        session, columns = self.session, planned.plan.columns
+        assert session.transaction is not None
+        statement = change.analyzed.statement
+        assert not isinstance(statement, tree.Query)
+        part = PartOf(self.view, self.checks, self._content(), planned.alone, result)
+        formats = self.portal.formats if result is None else () if columns is None else columns.text_formats
+        held_before = self.held.get(statement.table.oid, 0)
+        while True:
+            call = Call(
+                session, session.transaction, change, columns, self.portal.parameters, formats, held_before, part
+            )
+            try:
+                return await dml.run(call)
+            except TooLong:  # before it has begun to write
+                change.compute_in_worker()
+
+    def _content(self) -> VirtualContent:
+        """The content of virtual tables: results of parts, and what the session has."""
+        others = self.session.views.content()
+
+        def provide(relation: VirtualTable, reader: object) -> tuple[object, object]:
+            if is_result(relation):
+                return None, self.results[relation.oid].batch(relation)
+            return others(relation, reader)
+
+        return provide
+
+
+class _Rows(Mapping[int, Sequence[Sequence[object]]]):
+    """The results by their OIDs as rows in internal form, made when they are asked for."""
+
+    def __init__(self, results: Mapping[int, Result]) -> None:
+        self._results = results
+
+    def __getitem__(self, oid: int) -> Sequence[Sequence[object]]:
+        return self._results[oid].rows()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)

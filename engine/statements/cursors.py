@@ -1,0 +1,160 @@
+"""Cursors: DECLARE, FETCH, MOVE and CLOSE.
+
+A declared cursor keeps all its rows, so that it may be read backwards; one that Bind has made gives its next rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.execute.context import Field
+from engine.session.portal import Portal
+from engine.session.positioned import Positions, check_options, scrolls, separated
+from engine.sql import ast
+from engine.sql.tree import Query
+from engine.statements import planning, run
+from engine.statements.collect import Collector, reformatted
+
+if TYPE_CHECKING:
+    from engine.session.answer import Sink
+    from engine.session.session import Session
+
+DATA_ERRORS = ("21", "22", "23")  # classes of what a row's values raise: of a cursor's, when it is fetched from
+
+
+async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Portal, sink: Sink) -> None:
+    if isinstance(tree.query, ast.SelectStmt) and tree.query.changes_data:
+        raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
+    if not session.in_block and "hold" not in tree.options:
+        raise SqlError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
+    name = tree.name.encode()
+    if name in session.portals:
+        raise SqlError("42P03", f'cursor "{tree.name}" already exists')
+    prepared = planning.prepare(
+        session, portal.prepared.statement.of(tree.query), portal.prepared.parameters.types, with_places=True
+    )
+    prepared.tally = session.node.statements.nested
+    plan = run.rows_plan(prepared)
+    query = plan.analyzed.statement
+    assert isinstance(query, Query)
+    check_options(tree.options, query)
+    run.fail_first(session, plan, portal.parameters)  # not with the first row that is fetched
+    code = 1 if "binary" in tree.options else 0
+    cursor = Portal(prepared, portal.parameters, (code,) * len(prepared.fields or ()), name)
+    cursor.holdable = "hold" in tree.options
+    cursor.scroll = "scroll" in tree.options or ("no scroll" not in tree.options and scrolls(query))
+    places = plan.places or ()
+    width = sum(item.width for item in places)
+    inner = Portal(prepared, portal.parameters, (*(1,) * width, *cursor.formats))
+    rows = Collector(session.memory)
+    try:
+        await run.run(session, inner, 0, rows)
+    except SqlError as error:
+        if error.sqlstate[:2] not in DATA_ERRORS:
+            raise
+        rows, cursor.error = Collector(session.memory), error
+    cursor.rows = rows.split()
+    cursor.holding = rows.holding
+    if places:
+        cursor.rows, found = separated(cursor.rows, width)
+        if session.transaction is not None:  # else it is held, and begins where nothing can be changed through it
+            locked = bool(query.row_marks)
+            cursor.positions = Positions(places, locked, session.transaction, found)
+    cursor.started = True
+    cursor.kept = cursor.holdable and session.transaction is None  # there is no transaction whose commit would say so
+    session.portals[name] = cursor
+    sink.complete("DECLARE CURSOR")
+
+
+def _window(cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
+    """The rows of a FETCH, and the cursor moved. `position` counts rows from 1; 0 is before the first."""
+    rows = cursor.rows
+    assert rows is not None
+    if cursor.error is not None:
+        error, cursor.error = cursor.error, SqlError("55000", f'portal "{cursor.name.decode()}" cannot be run')
+        raise error
+    total = len(rows)
+    direction, count = tree.direction, tree.count
+    if direction in ("absolute", "relative"):
+        assert count is not None
+        target = count if direction == "absolute" else cursor.position + count
+        if direction == "absolute" and count < 0:
+            target = total + 1 + count
+        if target < cursor.position or (target == cursor.position and not tree.move and 1 <= target <= total):
+            _refuse_backward(cursor)  # the row under the cursor is fetched again from the one before it
+        cursor.position = min(max(target, 0), total + 1)
+        return rows[cursor.position - 1 : cursor.position] if 1 <= cursor.position <= total else []
+    if count is not None and count < 0:
+        direction = "backward" if direction == "forward" else "forward"
+        count = -count
+    if count == 0:
+        if 1 <= cursor.position <= total and not tree.move:
+            _refuse_backward(cursor)
+        return rows[cursor.position - 1 : cursor.position] if 1 <= cursor.position <= total else []
+    if direction == "forward":
+        start = min(cursor.position, total)
+        taken = rows[start:] if count is None else rows[start : start + count]
+        cursor.position = start + len(taken) + (1 if count is None or len(taken) < count else 0)
+        return taken
+    _refuse_backward(cursor)
+    end = max(min(cursor.position, total + 1) - 1, 0)
+    start = 0 if count is None else max(end - count, 0)
+    taken = rows[start:end][::-1]
+    cursor.position = end - len(taken) + 1 - (1 if count is None or len(taken) < count else 0)
+    return taken
+
+
+def _refuse_backward(cursor: Portal) -> None:
+    if not cursor.scroll:
+        message = "cursor can only scan forward"
+        raise SqlError("55000", message, hint="Declare it with SCROLL option to enable backward scan.")
+
+
+def _cursor(session: Session, name: str) -> Portal:
+    """The cursor of that name. Raises 34000."""
+    cursor = session.portals.get(name.encode())
+    if cursor is None:
+        raise SqlError("34000", f'cursor "{name}" does not exist')
+    return cursor
+
+
+async def _next_rows(session: Session, cursor: Portal, tree: ast.FetchStmt) -> list[bytes]:
+    """FETCH from a portal that Bind made: its next rows; it keeps none, so there is no way back."""
+    if tree.direction != "forward" or (tree.count is not None and tree.count <= 0):
+        _refuse_backward(cursor)
+    rows = Collector(session.memory)
+    await run.run(session, cursor, tree.count or 0, rows)
+    return rows.split()
+
+
+async def run_fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink: Sink) -> None:
+    cursor = _cursor(session, tree.cursor)
+    taken = _window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
+    if not tree.move and taken:
+        if portal.formats != cursor.formats:
+            taken = reformatted(taken, cursor.prepared, cursor.formats, portal.formats)
+        await sink.rows(b"".join(taken))
+    portal.count = len(taken)
+    sink.complete(f"{'MOVE' if tree.move else 'FETCH'} {portal.count}")
+
+
+async def run_close(session: Session, tree: ast.ClosePortalStmt, portal: Portal, sink: Sink) -> None:
+    if tree.name is None:
+        for name in [name for name, item in session.portals.items() if item.rows is not None]:
+            session.close_portal(name)
+        sink.complete("CLOSE CURSOR ALL")
+        return
+    if tree.name.encode() not in session.portals:
+        raise SqlError("34000", f'cursor "{tree.name}" does not exist')
+    session.close_portal(tree.name.encode())
+    sink.complete("CLOSE CURSOR")
+
+
+def fetch_fields(session: Session, tree: ast.FetchStmt) -> tuple[Field, ...] | None:
+    return None if tree.move else _cursor(session, tree.cursor).prepared.fields
+
+
+def fetch_formats(session: Session, tree: ast.FetchStmt) -> tuple[int, ...] | None:
+    """Those of the cursor: a BINARY one gives binary in a simple query too."""
+    return None if tree.move else _cursor(session, tree.cursor).formats

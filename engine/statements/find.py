@@ -1,0 +1,50 @@
+"""The cached path: the plan of a text that came before. Nothing is awaited, and nothing is made that planning could
+have made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.session.prepared import PastWait, Prepared
+from engine.session.statement_texts import LONGEST_KEPT
+from engine.sql.lift import lift
+from engine.statements import planning
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | None:
+    """A cached plan for the text of a simple Query, and its parameters; None sends the text to `run`."""
+    prepared = session.known_plans.get(sql) if len(sql) <= LONGEST_KEPT else None  # to look for more takes long
+    if prepared is not None:
+        session.shown = sql
+        if prepared.parameters.types:  # a Parse has left it there
+            return None
+        return (prepared, ()) if prepared.catalog is session.committed_catalog and session.plain() else None
+    if session.escapes and b"\\" in sql:
+        return None  # literals with backslashes are read by the parser only
+    lifted = lift(sql)
+    if lifted is None:
+        return None
+    template, literals, tags = lifted
+    key = (template, tags)
+    prepared = session.known_plans.get(key)
+    if not session.plain() or (prepared is None and key in session.known_plans):
+        return None
+    if prepared is None or prepared.catalog is not session.committed_catalog:
+        try:
+            prepared = planning.prepare_lifted(session, template, tags, not session.cache.met(key))
+        except PastWait:  # `run` waits until that is there
+            return None
+        planning.keep(session, key, prepared)
+        if prepared is None:
+            return None
+    session.shown = sql
+    try:
+        decoders = prepared.parameters.literals
+        return prepared, [decode(literal) for decode, literal in zip(decoders, literals, strict=True)]
+    except SqlError:
+        return None  # planned with its literals in place, the statement fails with the place in its text

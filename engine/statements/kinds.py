@@ -1,0 +1,259 @@
+"""The table of the kinds of statements: one row each, of which registry.py explains the fields.
+
+A new kind is a module here (or a schema change in engine/ddl) and a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog.errors import not_supported
+from engine.ddl import (
+    alter,
+    change_streams,
+    collations,
+    composites,
+    default_privileges,
+    drop,
+    extensions,
+    grants,
+    indexes,
+    objects,
+    owned,
+    routines,
+    sequences,
+    tables,
+    user_types,
+    views,
+)
+from engine.ddl import roles as ddl_roles
+from engine.ddl import tablespaces as ddl_tablespaces
+from engine.session.answer import Sink
+from engine.session.portal import Portal
+from engine.session.session import Session
+from engine.sql import ast
+from engine.statements import (
+    alter_system,
+    as_of,
+    call,
+    checkpoint,
+    copy,
+    create_table_as,
+    cursors,
+    databases,
+    discard,
+    explain,
+    lock_table,
+    matviews,
+    notify,
+    prepared_statements,
+    registry,
+    reindex,
+    roles,
+    routing,
+    schema_change,
+    schemas,
+    settings,
+    tablespaces,
+    transaction,
+    vacuum,
+)
+from engine.statements.needs import Needs, of_query
+from engine.statements.registry import SchemaChange, StatementKind
+
+_OFF = ("off", "false", "0")
+_TWO_PHASE = frozenset(("prepare", "commit_prepared", "rollback_prepared"))
+_NAMED = ("table", "index", "view", "matview", "sequence")  # what DROP names that is a relation
+
+
+def _change(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
+    """A schema change that is nothing else."""
+    return StatementKind(node, run=schema_change.run, change=change, **known)
+
+
+def _relation(node: type[ast.Node], change: SchemaChange, **known: Any) -> StatementKind:
+    """A change of the schema of relations that the text names."""
+    return _change(node, change, **{"changes_schema": True, "tells_all": True, **known})
+
+
+def _own(node: type[ast.Node], run: registry.Handler, **known: Any) -> StatementKind:
+    """A statement of the session's own: it runs on any node."""
+    return StatementKind(node, run=run, **{"needs": Needs.NOTHING, **known})
+
+
+async def _refuse(session: Session, tree: ast.DoStmt, portal: Portal, sink: Sink) -> None:
+    not_supported(tree.what)
+
+
+def _transaction_needs(tree: ast.TransactionStmt) -> Needs:
+    return Needs.LEADER if tree.kind in _TWO_PHASE else Needs.NOTHING
+
+
+def _set_needs(tree: ast.SetStmt) -> Needs:
+    if tree.name == "TRANSACTION SNAPSHOT":
+        return Needs.LEADER
+    return Needs.READ if tree.name.lower() in ("role", "session_authorization") else Needs.NOTHING
+
+
+def _execute_needs(tree: ast.ExecuteStmt) -> Needs:
+    return max(map(of_query, tree.arguments), default=Needs.NOTHING)
+
+
+def _declare_needs(tree: ast.DeclareCursorStmt) -> Needs:
+    return Needs.LEADER if "hold" in tree.options else max(Needs.READ, of_query(tree.query))
+
+
+def _declare_tells(tree: ast.DeclareCursorStmt) -> bool:
+    return "hold" not in tree.options and routing.tells_all(tree.query)
+
+
+def _explain_needs(tree: ast.ExplainStmt) -> Needs:
+    runs = any(name == "analyze" and value.lower() not in _OFF for name, value in tree.options)
+    return max(Needs.READ, routing.needs(tree.query)) if runs else Needs.READ
+
+
+def _notify_needs(tree: ast.NotifyStmt) -> Needs:
+    return Needs.LEADER if tree.kind.lower() == "notify" else Needs.NOTHING
+
+
+def _drop_command(tree: ast.DropStmt) -> str:
+    return f"DROP {tree.kind.upper()}"
+
+
+def _grant_command(tree: ast.GrantStmt) -> str:
+    return "GRANT" if tree.is_grant else "REVOKE"
+
+
+def _sequence_command(tree: ast.SequenceStmt) -> str:
+    return "CREATE SEQUENCE" if tree.create else "ALTER SEQUENCE"
+
+
+QUERIES = (
+    StatementKind(ast.SelectStmt, run=create_table_as.run, needs=of_query, tells_all=True),  # SELECT INTO is run
+    StatementKind(ast.InsertStmt, tells_all=True),
+    StatementKind(ast.UpdateStmt, tells_all=True),
+    StatementKind(ast.DeleteStmt, tells_all=True),
+    StatementKind(ast.MergeStmt, tells_all=True),
+)
+
+OF_SESSIONS = (
+    _own(
+        ast.TransactionStmt,
+        transaction.run_transaction,
+        has_snapshot=False,
+        answer=transaction.answer,
+        needs=_transaction_needs,
+    ),
+    StatementKind(ast.SetConstraintsStmt, run=transaction.run_set_constraints, has_snapshot=False),
+    _own(ast.SetStmt, settings.run_set, has_snapshot=False, needs=_set_needs),
+    _own(ast.ShowStmt, settings.run_show, has_snapshot=False, fields=settings.show_fields),
+    _own(ast.AlterSystemStmt, alter_system.alter_system),
+    StatementKind(ast.PrepareStmt, run=prepared_statements.run_prepare, is_counted=False, needs=Needs.READ),
+    StatementKind(
+        ast.ExecuteStmt,
+        run=prepared_statements.run_execute,
+        fields=prepared_statements.execute_fields,
+        has_snapshot=False,  # it has the one of its statement
+        is_counted=False,
+        needs=_execute_needs,
+        tells_all=True,
+    ),
+    _own(ast.DeallocateStmt, prepared_statements.run_deallocate, has_snapshot=False, is_counted=False),
+    StatementKind(ast.DeclareCursorStmt, run=cursors.run_declare, needs=_declare_needs, tells_all=_declare_tells),
+    _own(
+        ast.FetchStmt,
+        cursors.run_fetch,
+        fields=cursors.fetch_fields,
+        formats=cursors.fetch_formats,
+        has_snapshot=False,
+    ),
+    _own(ast.ClosePortalStmt, cursors.run_close, has_snapshot=False),
+    _own(ast.DiscardStmt, discard.run_discard, has_snapshot=False),
+    StatementKind(ast.NotifyStmt, run=notify.run_notify, has_snapshot=False, needs=_notify_needs),
+    StatementKind(
+        ast.ExplainStmt,
+        run=explain.run_explain,
+        fields=explain.explain_fields,
+        needs=_explain_needs,
+        tells_all=lambda tree: routing.tells_all(tree.query),
+    ),
+)
+
+OTHERS = (
+    StatementKind(ast.CallStmt, run=call.run_call, fields=call.call_fields),
+    StatementKind(ast.CopyStmt, run=copy.run_copy, tells_all=True),
+    StatementKind(ast.LockStmt, run=lock_table.lock, has_snapshot=False, tells_all=True),
+    StatementKind(ast.VacuumStmt, run=vacuum.vacuum, needs=Needs.READ),
+    StatementKind(ast.ReindexStmt, run=reindex.reindex, change=indexes.rebuild),
+    _own(ast.CheckPointStmt, checkpoint.run_checkpoint, has_snapshot=False),
+    StatementKind(ast.RefreshMatViewStmt, run=matviews.run_refresh, changes_schema=True, tells_all=True),
+    StatementKind(
+        ast.CreateTableAsStmt, run=create_table_as.run, changes_schema=True, tells_all=True, makes_table=True
+    ),
+    _own(ast.DoStmt, _refuse),  # and what else is parsed only to be refused by its name
+)
+
+SCHEMA_CHANGES = (
+    _relation(ast.CreateStmt, tables.create_table, command="CREATE TABLE", makes_table=True),
+    _relation(
+        ast.IndexStmt,
+        indexes.create_index,
+        command="CREATE INDEX",
+        outside_blocks=lambda tree: "CREATE INDEX CONCURRENTLY" if tree.concurrently else None,
+    ),
+    _relation(ast.AlterTableStmt, alter.alter_table, command="ALTER TABLE"),
+    _relation(ast.SequenceStmt, sequences.define_sequence, command=_sequence_command),
+    _relation(ast.ViewStmt, views.create_view, command="CREATE VIEW"),
+    _relation(
+        ast.DropStmt,
+        drop.drop,
+        command=_drop_command,
+        outside_blocks=lambda tree: "DROP INDEX CONCURRENTLY" if tree.concurrently else None,
+        tells_all=lambda tree: tree.kind in _NAMED,
+    ),
+    _relation(ast.TruncateStmt, drop.truncate, command="TRUNCATE TABLE"),
+    _change(ast.RenameStmt, objects.rename),
+    _change(ast.AlterObjectSchemaStmt, objects.set_schema),
+    _change(ast.AlterOwnerStmt, objects.set_owner),
+    StatementKind(ast.CreateSchemaStmt, run=schemas.run_create, change=objects.create_schema, command="CREATE SCHEMA"),
+    StatementKind(
+        ast.CreateDatabaseStmt,
+        run=databases.run_create,
+        change=objects.create_database,
+        outside_blocks=lambda tree: "CREATE DATABASE",
+    ),
+    StatementKind(
+        ast.DropDatabaseStmt,
+        run=databases.run_drop,
+        change=objects.drop_database,
+        outside_blocks=lambda tree: "DROP DATABASE",
+    ),
+    _change(ast.AlterDatabaseStmt, objects.alter_database),
+    StatementKind(
+        ast.TablespaceStmt,
+        run=tablespaces.run,
+        change=ddl_tablespaces.tablespace,
+        outside_blocks=lambda tree: None if tree.action == "alter" else f"{tree.action.upper()} TABLESPACE",
+    ),
+    StatementKind(ast.RoleStmt, run=roles.run, change=ddl_roles.role),
+    StatementKind(ast.OwnedStmt, run=roles.run, change=owned.owned),
+    _change(ast.CommentStmt, objects.comment, command="COMMENT"),
+    _change(ast.GrantStmt, grants.grant, command=_grant_command),
+    _change(ast.DefaultPrivilegesStmt, default_privileges.alter),
+    _change(ast.CreateEnumStmt, user_types.create_enum),
+    _change(ast.AlterEnumStmt, user_types.alter_enum),
+    _change(ast.CreateDomainStmt, user_types.create_domain),
+    _change(ast.AlterDomainStmt, user_types.alter_domain),
+    _change(ast.AlterTypeStmt, user_types.alter_type),
+    _change(ast.CollationStmt, collations.define),
+    _change(ast.CompositeTypeStmt, composites.create_composite),
+    _change(ast.AlterCompositeStmt, composites.alter_composite),
+    _change(ast.ExtensionStmt, extensions.extension),
+    _change(ast.ChangeStreamStmt, change_streams.change_stream),
+    _change(ast.CreateFunctionStmt, routines.create),
+    _change(ast.DropFunctionStmt, routines.drop),
+    _change(ast.DropFromTableStmt, drop.drop_from_table),
+    _change(ast.AlterFunctionStmt, routines.alter),
+)
+
+registry.register((*QUERIES, *OF_SESSIONS, *OTHERS, *SCHEMA_CHANGES), planners=(as_of.plan,))

@@ -1,0 +1,243 @@
+"""MERGE: rows of source and target joined by the columnar path, and for each the first action whose condition holds.
+
+Actions are computed and written row by row, in the order of the join, as PostgreSQL does: conditions and values may
+draw from sequences, and uniqueness is that of the moment. A target row that the command has changed already raises
+21000. A lock is waited for at the row that needs it; what is written by then stays.
+
+READ COMMITTED, a target row that has changed since the query's snapshot: its newest version is joined again with the
+source row that it had matched, and the actions are gone through anew; a row that is gone, or does not match any more,
+counts as not matched (EvalPlanQual in ExecMergeMatched). Where a sub-query would have to be computed for that, the
+whole statement runs again on a new snapshot (engine/statements/data_change.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from catalog.errors import SqlError, not_supported
+from catalog.types.base import FormatSettings
+from engine.bulk.complete import compile_checks, compile_row_functions
+from engine.execute.code import Code, NotOnRowPath
+from engine.execute.context import ExecContext, metered
+from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.writer import Checks
+from engine.sql import tree
+from engine.statements.data_change import SLICE, Again, Call, DataChange, Done
+from engine.storage.columns import one_array, to_values
+from engine.storage.keys import row_number_key
+from engine.storage.moments import Lsn
+from engine.txn.interface import UPDATE, LockWait
+
+if TYPE_CHECKING:
+    from engine.columnar.interface import BatchStream
+
+Row = Sequence[Any]
+row_as_seen = object()  # it is what the query saw
+
+
+class _Action:
+    """One WHEN clause, compiled. `values` gives what is assigned, for `columns`: their positions in a row."""
+
+    def __init__(self, merging: Merging, action: tree.MergeAction) -> None:
+        self.matched = action.matched
+        self.kind = action.action
+        self.holds = None if action.condition is None else merging.compile([action.condition])
+        self.values = merging.compile([item.expression for item in action.assignments])
+        positions = merging.writer.positions
+        self.columns = [positions[item.column] for item in action.assignments]
+        generated = [item.column for item in merging.statement.generated]
+        self.update = merging.writer.updater([*(item.column for item in action.assignments), *generated])
+
+
+class Merging(DataChange):
+    """One MERGE."""
+
+    def __init__(self, call: Call, statement: tree.Merge) -> None:
+        super().__init__(call, statement)
+        self.statement = statement
+        settings = self.session.key.format
+        self._places = {(0, number): index for number, index in self.dml.old} | dict(self.dml.inputs)
+        self._settings: FormatSettings = settings
+        self._types = [column.type.oid for column in self.dml.query.columns]
+        self._old = [index for _, index in self.dml.old]
+        self._generated_at = [self.writer.positions[item.column] for item in statement.generated]
+        self._generated = compile_row_functions(self.table, settings, [item.expression for item in statement.generated])
+        self._violated = compile_checks(self.table, settings, statement.checks)
+        self._actions = [_Action(self, action) for action in statement.actions]
+        self._changed: set[bytes] = set()
+        self._joins = self._compiled_condition()
+
+    def _compiled_condition(self) -> Callable[[ExecContext, Row, Row], tuple[Any, ...]] | None:
+        """Judges whether a row of the target matches one of the source; None where that takes a query."""
+        if self.dml.computed:
+            return None
+        try:
+            return self.compile([self.statement.condition])
+        except SqlError as error:
+            if error.sqlstate != "0A000":
+                raise
+            return None
+
+    def compile(self, expressions: Sequence[tree.Expr]) -> Callable[[ExecContext, Row, Row], tuple[Any, ...]]:
+        """Makes a function (context, parameters, row of the query) -> the values of expressions. Raises 0A000 for what
+        cannot be computed row by row."""
+        code = Code()
+
+        def column(item: tree.Var) -> Value:
+            place = self._places.get((item.relation, item.column))
+            if place is None:
+                raise NotOnRowPath(f"column {item.name}")
+            return Value(f"row[{place}]", nullable=True)
+
+        compiler = ExpressionCompiler(code, self._settings, column)
+        computed = {id(expression): index for expression, index in self.dml.computed}
+        try:
+            sources = [
+                f"row[{computed[id(item)]}]" if id(item) in computed else compiler.value(item).source
+                for item in expressions
+            ]
+        except NotOnRowPath as error:
+            not_supported(f"{error} in an action of MERGE")
+        with code.block("def values(context, parameters, row):"):
+            for number in sorted(compiler.parameters):
+                code.line(f"p{number} = parameters[{number - 1}]")
+            code.line(f"return ({''.join(source + ', ' for source in sources)})")
+        return code.finish("values")
+
+    # ---- running ----------------------------------------------------------------------------------------------------
+
+    async def attempt(self, stream: BatchStream) -> Done:
+        self._changed = set() if self.part is None else set(self.part.view.touched)
+        checks = Checks() if self.part is None else self.part.checks
+        count = 0
+        batches: AsyncIterable[Any] = stream
+        async for batch in batches:
+            for start in range(0, batch.num_rows, SLICE):
+                metered(self.context)  # others have run since the slice before
+                for row in self._rows(batch.slice(start, SLICE)):
+                    count += await self._write_waiting(row, stream.lsn, checks)
+                if batch.num_rows > SLICE:
+                    await asyncio.sleep(0)
+        if self.part is None:
+            await self.finish_checks(checks)
+        return self.done(count)
+
+    def _rows(self, batch: Any) -> list[Row]:
+        columns = [to_values(one_array(column), oid) for column, oid in zip(batch.columns, self._types, strict=True)]
+        return list(zip(*columns, strict=True))
+
+    async def _write_waiting(self, row: Row, lsn: Lsn, checks: Checks) -> int:
+        """`_write`, again after each lock that it had to wait for."""
+        mark, known = self.transaction.mark(), len(checks)
+        while True:
+            try:
+                return self._write(row, lsn, checks)
+            except LockWait as wait:
+                if self.part is not None:
+                    raise
+                self.transaction.rollback_to(mark)
+                del checks[known:]
+                await self.session.wait_for(wait)
+
+    def _write(self, row: Row, lsn: Lsn, checks: Checks) -> int:
+        """Does with a row of the join what the first action says that it concerns; the number of rows written."""
+        seen = False
+        while True:
+            action = self._action_for(row)
+            if action is None or action.kind == "nothing":
+                return 0
+            if not action.matched:
+                self._insert(action, row, checks)
+                return 1
+            key = self._key(row)
+            newest = self._lock(key, action, lsn, seen)
+            if newest is row_as_seen:
+                self._change(action, key, row, checks)
+                return 1
+            row, seen = self._joined_again(row, newest), True
+
+    def _action_for(self, row: Row) -> _Action | None:
+        """The first action whose condition holds."""
+        matched = row[self.dml.key[0]] is not None
+        for action in self._actions:
+            if action.matched == matched and (
+                action.holds is None or action.holds(self.context, self.parameters, row)[0] is True
+            ):
+                return action
+        return None
+
+    def _key(self, row: Row) -> bytes:
+        key = self.writer.key_of([row[index] for index in self._old])
+        if key is None:
+            key = row_number_key(self.table.storage_id, row[self.dml.key[0]])
+        if key in self._changed:
+            raise SqlError(
+                "21000",
+                "MERGE command cannot affect row a second time",
+                hint="Ensure that not more than one source row matches any one target row.",
+            )
+        return key
+
+    def _lock(self, key: bytes, action: _Action, lsn: Lsn, seen: bool) -> object:
+        """Locks a target row. Gives row_as_seen, or what has become of the row: its newest version, None if it is gone.
+        `seen`: that is known already. Raises LockWait, 40001, Again."""
+        transaction = self.transaction
+        own = key in transaction.writes  # the row of one key that the join shows, whatever lay there before
+        if action.kind == "delete":
+            found = transaction.get_locked(key, UPDATE, current=own)
+        else:
+            found = transaction.get_to_change(key, current=own)
+        if seen or own or transaction.has_in_runs(key):
+            return row_as_seen
+        newest = self.session.node.store.newest(key)
+        if newest is not None and not newest[0] > lsn:
+            return row_as_seen
+        if self.repeatable:
+            raise SqlError("40001", "could not serialize access due to concurrent update")
+        if self._joins is None or self.part is not None:
+            raise Again
+        while found is None and (moved := transaction.moved_to(key)) is not None:
+            key = moved
+            found = transaction.get_to_change(key)
+        return found
+
+    def _joined_again(self, row: Row, newest: object) -> Row:
+        """The row of the join with another version of the target's row; None: with none."""
+        made = list(row)
+        values: Sequence[Any] = [None] * len(self._old) if newest is None else self.writer.decode(newest)  # type: ignore[arg-type]
+        for index, value in zip(self._old, values, strict=True):
+            made[index] = value
+        assert self._joins is not None
+        if newest is None or self._joins(self.context, self.parameters, made)[0] is not True:
+            for index in (*self._old, *self.dml.key):
+                made[index] = None
+        return made
+
+    def _insert(self, action: _Action, row: Row, checks: Checks) -> None:
+        new: list[Any] = [None] * len(self.table.columns)
+        self._assign(action, row, new)
+        self.writer.write_new(self.transaction, self.context, new, checks)
+
+    def _change(self, action: _Action, key: bytes, row: Row, checks: Checks) -> None:
+        old = [row[index] for index in self._old]
+        if action.kind == "delete":
+            self.writer.delete(self.transaction, self.context, key, old, checks)
+        else:
+            new = list(old)
+            self._assign(action, row, new)
+            action.update(self.transaction, self.context, key, old, new, checks)
+        self._changed.add(key)
+
+    def _assign(self, action: _Action, row: Row, new: list[Any]) -> None:
+        """Puts the action's values and generated columns into a new row, which must then be a valid one."""
+        for position, value in zip(action.columns, action.values(self.context, self.parameters, row), strict=True):
+            new[position] = value
+        if self._generated_at:
+            for position, value in zip(self._generated_at, self._generated(self.context, tuple(new)), strict=True):
+                new[position] = value
+        self.writer.check_not_null(new)
+        name = self._violated(self.context, tuple(new))
+        if name is not None:
+            raise self.writer.check_violation(name, new)

@@ -1,0 +1,52 @@
+"""What statements and expressions need of the node that runs them, told from their syntax trees.
+
+    NOTHING    settings, transaction control, cursors and statements of the session's own, SELECTs that look at nothing:
+               they run on any node
+    READ       what reads the catalog or tables: it runs where the replica is fresh enough (engine/replica.py)
+    LEADER     what writes or may write: DML, DDL, COPY, LOCK, FOR UPDATE, sequences, cursors WITH HOLD
+
+A function counts by its name alone, whatever its schema: names need a catalog, and the catalog of a node that follows
+may lack what the leader has. So a function with a side effect that hides in a view is not found here; on a node that
+follows it then fails (40001), and nothing has happened.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from catalog.functions.base import Trait
+from catalog.functions.registry import names_with
+from engine.sql import ast
+from engine.sql.tree_walk import walk
+
+
+class Needs(IntEnum):
+    """In the order of how much is needed."""
+
+    NOTHING = 0
+    READ = 1
+    LEADER = 2
+
+
+_OWN_VALUES = frozenset(("current_user", "session_user", "user", "current_role", "current_catalog"))
+WRITES = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+
+
+def of_query(statement: ast.Node) -> Needs:
+    """Of a query, or of any other tree."""
+    return max((of_node(node) for node in walk(statement)), default=Needs.NOTHING)
+
+
+def of_node(node: ast.Node) -> Needs:
+    """Of one node of a tree, without those below it."""
+    if isinstance(node, WRITES):
+        return Needs.LEADER
+    if isinstance(node, ast.SelectStmt):
+        return Needs.LEADER if node.locking or node.into is not None else Needs.NOTHING
+    if isinstance(node, ast.FuncCall):
+        if node.names[-1] in names_with(Trait.LEADER):
+            return Needs.LEADER
+        return Needs.NOTHING if node.names[-1] in names_with(Trait.SESSION_ONLY) else Needs.READ
+    if isinstance(node, ast.SqlValueFunction):
+        return Needs.NOTHING if node.name in _OWN_VALUES else Needs.READ
+    return Needs.READ if isinstance(node, ast.RangeVar | ast.RangeFunction | ast.TypeCast) else Needs.NOTHING

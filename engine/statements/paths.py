@@ -1,0 +1,64 @@
+"""Which path a query or a change takes: the row plan, and the columnar path that is made where that is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.execute.planner import plan_row
+from engine.partitions.parts import parts_of
+from engine.sql import tree
+from engine.statements.columnar_read import ColumnarRead
+from engine.statements.compound import CompoundPath
+from engine.statements.dml import ColumnarChange
+from engine.statements.rows_plan import ColumnarPath, RowsPlan
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+def columnar_of(session: Session, plan: RowsPlan) -> ColumnarPath:
+    """The plan's columnar path, made once. Raises 0A000, and what generating it raises."""
+    if plan.all_locks:
+        plan.locks = plan.all_locks
+    if plan.columnar is None:
+        root = plan.analyzed.statement
+        changes_members = isinstance(root, tree.Update | tree.Delete) and root.members
+        parts = parts_of(root, session.environment) if plan.row is None or changes_members else None
+        if parts is not None:
+            plan.columnar = CompoundPath(session, plan, parts, _part, columnar_of)
+            plan.writes = True
+        elif isinstance(root, tree.Query):
+            plan.columnar = ColumnarRead(plan.analyzed, plan.settings)
+        else:
+            plan.columnar = ColumnarChange(plan.analyzed, plan.settings)
+    return plan.columnar
+
+
+def choose(session: Session, plan: RowsPlan) -> None:
+    """Makes the columnar path where there is no row plan, or where `shoal.path` is columnar."""
+    if plan.row is None:
+        columnar_of(session, plan)
+    elif session.key.path == "columnar":
+        _move_to_columnar(session, plan)
+
+
+def _move_to_columnar(session: Session, plan: RowsPlan) -> None:
+    """The row plan is dropped, unless the columnar path refuses the statement."""
+    row = plan.row
+    plan.set_row(None)
+    try:
+        columnar_of(session, plan)
+    except SqlError as error:
+        if error.sqlstate != "0A000":
+            raise
+        plan.set_row(row)
+
+
+def _part(session: Session, whole: RowsPlan, statement: tree.Statement) -> RowsPlan:
+    """The plan of a part of a statement."""
+    plan = RowsPlan(replace(whole.analyzed, statement=statement), whole.catalog, whole.settings, writes=True)
+    plan.set_row(plan_row(plan.analyzed, plan.catalog, plan.settings))
+    choose(session, plan)
+    return plan

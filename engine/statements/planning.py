@@ -1,0 +1,332 @@
+"""From statement text to a `Prepared`, and the plan cache around it.
+
+    text -> parse -> analyse -> row plan?  yes: row path      (falls back to the columnar path when it meets many rows)
+                                          no:  columnar query, or columnar DML
+                     utility statements are not analysed here (engine/statements/utility.py)
+
+A simple Query's literals are lifted out (engine/sql/lift.py) and its template is planned as if they were parameters.
+Only row plans are cached by template: there, a literal and a parameter of its type mean the same. The rest is cached
+by text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.patience import begin_folding
+from catalog.schema import Enum
+from catalog.types.base import Array
+from catalog.types.datetime import reading_constants
+from catalog.types.oids import INT4, INT8, NUMERIC, UNKNOWN
+from engine.execute.constants import fails_first, has_failing, without_unreached
+from engine.execute.planner import plan_row
+from engine.partitions.expand import concerns, expand
+from engine.partitions.plans import plan_by_parameters
+from engine.session.plan import UnplannedStatement
+from engine.session.positioned import placed
+from engine.session.prepared import Prepared
+from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_past, utf8
+from engine.sql import ast, tree
+from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze.collations import collate
+from engine.sql.analyze.routines import expanded
+from engine.sql.analyze.rules import check_calls
+from engine.sql.barriers import settled
+from engine.sql.normalize import described
+from engine.sql.parser import parse
+from engine.sql.tree_walk import walk
+from engine.statements import paths, registry, routine_calls, utility
+from engine.statements.rows_plan import RowsPlan
+from engine.statements.utility import EmptyStatement
+from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, ROW_SHARE
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+QUERY_STATEMENTS = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+LITERAL_TYPES = {"i": INT4, "l": INT8, "n": NUMERIC, "s": UNKNOWN}
+
+
+def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bool = False) -> Prepared:
+    """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several.
+
+    `unnamed`: drivers parse such a statement anew each time, so at first it is planned to run once."""
+    cached = cached_text(session, sql, types)
+    if cached is not None:
+        return cached
+    brief = unnamed and not session.cache.met((sql, tuple(types)) if types else sql)
+    return remembered(session, sql, types, plan_text(session, sql, types, brief))
+
+
+def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
+    """The plan that the cache has for a Parse."""
+    cached = session.cache.plans.get((sql, tuple(types)) if types else sql)
+    return cached if cached is not None and cached.catalog is session.committed_catalog and session.plain() else None
+
+
+def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
+    """Puts the plan of a Parse into the cache, where it belongs there."""
+    if prepared.catalog is session.committed_catalog and session.plain() and cacheable(prepared):
+        keep(session, (sql, tuple(types)) if types else sql, prepared)
+    return prepared
+
+
+def keep(session: Session, key: bytes | tuple[bytes, object], prepared: Prepared | None) -> None:
+    """Puts a plan into the cache (None: there is none), perhaps in the place of one that the schema left behind. Not
+    for a text that would be longer than what it saves."""
+    if len(key if isinstance(key, bytes) else key[0]) > LONGEST_KEPT:
+        return
+    before = session.cache.plans.get(key)
+    if before is not None and prepared is not None:
+        follow(session, before, prepared)
+    session.cache.put(key, prepared)
+
+
+def follow(session: Session, before: Prepared, prepared: Prepared) -> None:
+    """A text is planned again: its plan stays away from the row path as the one before did."""
+    old, new = before.plan, prepared.plan
+    if isinstance(old, RowsPlan) and isinstance(new, RowsPlan) and new.at_once and not new.writes:
+        if old.elsewhere:
+            with contextlib.suppress(SqlError):  # this schema lets it have no columnar plan
+                paths.columnar_of(session, new)
+        new.follow(old)
+
+
+def plan_text(session: Session, sql: bytes, types: Sequence[int], brief: bool = False) -> Prepared:
+    """Plans the text of a Parse; `brief`: see `prepare`. Changes nothing of the session's, so it may run in a thread
+    while the session waits. Raises 42601 for several statements."""
+    statements = parse(utf8(sql), session.key.conforming)
+    if len(statements) > 1:
+        raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
+    types = [0 if oid == UNKNOWN else oid for oid in types]  # said of a parameter, it is to be inferred
+    return prepare(session, statements[0] if statements else ast.Statement(ast.Node(), ""), types, brief=brief)
+
+
+def plan_present(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
+    """`plan_text` in a thread; None for a text that may read the past, which the engine's thread plans."""
+    return None if may_read_past(sql.decode(errors="replace")) else plan_text(session, sql, types)
+
+
+def cacheable(prepared: Prepared) -> bool:
+    """Utility statements but transaction control depend on more than their text. A thousand texts of a megabyte would
+    be more memory than planning them again is worth."""
+    return prepared.lasting and len(prepared.statement.text) <= LONGEST_KEPT and prepared.plan.is_cacheable
+
+
+def prepare(
+    session: Session,
+    statement: ast.Statement,
+    types: Sequence[int],
+    with_places: bool = False,
+    literals: int = 0,
+    brief: bool = False,
+) -> Prepared:
+    """Plans one parsed statement. Errors carry their position in the whole query string. `with_places`: that of a
+    cursor, whose plan is to give the places of its rows too (engine/session/positioned.py). `literals`: see
+    tree.Analyzed. `brief`: the plan will run once, see engine/execute/code.py."""
+    session.node.activity.planned += 1
+    begin_folding()
+    if session.status == "E":
+        session.refuse_in_failed_block(statement)
+    for planner in registry.planners():
+        if (found := planner(session, statement, types, literals)) is not None:
+            return found
+    if isinstance(statement.tree, QUERY_STATEMENTS) and not _creates_table(statement.tree):
+        transaction = session.transaction
+        try:
+            with reading_constants(transaction.start_time if transaction is not None else None) as reading:
+                prepared = _prepare_query(session, statement, types, with_places, literals, brief)
+            prepared.lasting = not reading.timely
+            if len(statement.text) >= LONG_TEXT:
+                prepared.description = described(statement, prepared.relations, session.key.conforming)
+            return prepared
+        except RecursionError:
+            hint = "Simplify the statement: it nests too deeply."
+            raise SqlError("54001", "stack depth limit exceeded", hint=hint) from None
+    if type(statement.tree) is ast.Node:
+        return Prepared.of(statement, (), session.catalog, session.key, EmptyStatement())
+    plan = utility.plan(session, statement.tree)
+    types = _types_within(session, statement, types)
+    return Prepared.of(statement, tuple(types), session.catalog, session.key, plan)
+
+
+def _types_within(session: Session, statement: ast.Statement, types: Sequence[int]) -> Sequence[int]:
+    """The types of the parameters of a cursor, of a query whose rows become a table, or of what is explained: as the
+    query wants them."""
+    node: ast.Node = statement.tree
+    if isinstance(node, ast.ExplainStmt):
+        node = node.query
+    if isinstance(node, ast.DeclareCursorStmt | ast.CreateTableAsStmt):
+        node = node.query
+    elif isinstance(node, ast.SelectStmt):
+        node = replace(node, into=None)
+    if "$" not in statement.text or not isinstance(node, QUERY_STATEMENTS):
+        return types
+    return analyze(node, session.environment, types).parameter_types
+
+
+def _creates_table(node: ast.Node) -> bool:
+    return isinstance(node, ast.SelectStmt) and node.into is not None
+
+
+def _prepare_query(
+    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool, literals: int, brief: bool
+) -> Prepared:
+    environment = session.environment
+    analyzed = analyze(statement.tree, environment, types, literals)
+    if session.transaction is not None and session.transaction.changed_objects:
+        _refuse_new_labels(session, analyzed.statement)
+    if session.catalog.routines:
+        call = routine_calls.whole_call(session, analyzed.statement)
+        if call is not None:
+            assert isinstance(statement.tree, ast.SelectStmt)
+            node = ast.CallStmt(statement.tree, location=statement.tree.location)
+            plan = utility.UtilityPlan(registry.kind_of(node), call.fields)
+            return Prepared.of(statement.of(node), analyzed.parameter_types, session.catalog, session.key, plan)
+    return planned(session, statement, analyzed, environment, with_places, brief)
+
+
+def _refuse_new_labels(session: Session, statement: tree.Statement) -> None:
+    """55P04 for constants of an enum whose label this transaction has added to it, unless the type is its own too."""
+    assert session.transaction is not None
+    added: dict[int, tuple[str, dict[object, str]]] = {}
+    for oid, item in session.transaction.changed_objects.items():
+        before = session.committed_catalog.objects.get(oid)
+        if isinstance(item, Enum) and isinstance(before, Enum):
+            known = {label.oid for label in before.labels}
+            new: dict[object, str] = {label.position: label.name for label in item.labels if label.oid not in known}
+            added[oid] = added[item.array_oid] = (item.name, new)
+    for node in walk(statement) if added else ():
+        if isinstance(node, tree.Const) and node.type.oid in added:
+            name, new = added[node.type.oid]
+            for value in node.value.elements if isinstance(node.value, Array) else (node.value,):
+                if value in new:
+                    hint = "New enum values must be committed before they can be used."
+                    raise SqlError("55P04", f'unsafe use of new value "{new[value]}" of enum type {name}', hint=hint)
+
+
+def planned(
+    session: Session,
+    statement: ast.Statement,
+    analyzed: tree.Analyzed,
+    environment: Environment,
+    with_places: bool = False,
+    brief: bool = False,
+) -> Prepared:
+    """The plan of an analysed query or change."""
+    session.check_privileges(analyzed)
+    analyzed = settled(expanded(analyzed, environment), session.catalog)
+    root = analyzed.statement
+    for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
+        if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):
+            check_calls(part.table, environment)
+    marked = isinstance(root, tree.Query) and bool(root.row_marks)
+    plan = RowsPlan(analyzed, session.catalog, session.key.format, bool(analyzed.written) or marked)
+    plan.locks = _lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked)
+    plan.temporary = not marked and _are_temporary(session, analyzed.written)
+    prepared = Prepared.of(
+        statement, analyzed.parameter_types, session.catalog, session.key, plan, analyzed.declared_types
+    )
+    if analyzed.collated:
+        analyzed = plan.analyzed = collate(analyzed, session.catalog)
+    if has_failing(analyzed):
+        analyzed = plan.analyzed = without_unreached(analyzed)
+        plan.fails_first = fails_first(analyzed, session.key.format)
+    root = analyzed.statement
+    inherited = concerns(analyzed, session.catalog)
+    if with_places and isinstance(root, tree.Query) and not inherited:
+        query, plan.places = placed(root)
+        analyzed = plan.analyzed = replace(analyzed, statement=query)
+    if inherited:
+        plan.set_row(plan_by_parameters(analyzed, session.environment, session.key.format))
+        _take_members(session, plan, analyzed, marked)
+    else:
+        plan.set_row(plan_row(analyzed, session.catalog, session.key.format, brief))
+    paths.choose(session, plan)
+    return prepared
+
+
+def _take_members(session: Session, plan: RowsPlan, analyzed: tree.Analyzed, marked: bool) -> None:
+    """The statement over the members of its tables (engine/partitions/expand.py), with their locks."""
+    plan.analyzed = analyzed = expand(analyzed, session.environment)
+    plan.relations, plan.written = analyzed.relations, analyzed.written
+    plan.all_locks = _lock_modes(_lockable(session, analyzed.relations), analyzed.written, marked)
+    if plan.row is None:
+        plan.locks = plan.all_locks
+        plan.set_row(plan_row(analyzed, session.catalog, session.key.format))
+
+
+def _are_temporary(session: Session, written: Sequence[int]) -> bool:
+    """Whether there are such tables, and all of them are temporary ones of the session."""
+    temporary = session.temporary_schema
+    if temporary is None or not written:
+        return False
+    return all(session.catalog.table(oid).schema == temporary for oid in written)
+
+
+def _lockable(session: Session, relations: Sequence[int]) -> list[int]:
+    objects = session.catalog.objects
+    return [oid for oid in relations if oid in objects]
+
+
+def _lock_modes(relations: Sequence[int], written: Sequence[int], marked: bool) -> tuple[tuple[int, int], ...]:
+    """The table locks of a statement: (OID, mode)."""
+    modes = {oid: ROW_SHARE if marked else ACCESS_SHARE for oid in relations}
+    modes.update(dict.fromkeys(written, ROW_EXCLUSIVE))
+    return tuple(modes.items())
+
+
+def overflowed(session: Session, prepared: Prepared) -> None:
+    """The row path has given up: this execution, which begins anew, and the next ones go elsewhere if they can."""
+    plan = prepared.plan
+    if isinstance(plan, RowsPlan) and plan.at_once and not plan.writes:
+        with contextlib.suppress(SqlError):  # no columnar plan: the row path has to go on with it
+            paths.columnar_of(session, plan)
+            plan.overflowed(prepared)
+
+
+def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) -> Prepared | None:
+    """A row plan for a template with lifted literals; None when it is not to be cached so. `brief`: see `prepare`."""
+    types = tuple(LITERAL_TYPES[chr(tag)] for tag in tags)
+    try:
+        statements = parse(utf8(template))
+        if len(statements) != 1 or not isinstance(statements[0].tree, QUERY_STATEMENTS):
+            return None
+        prepared = prepare(session, statements[0], types, literals=len(types), brief=brief)
+    except SqlError:
+        return None  # the text with its literals in place gives the error, or works
+    if not prepared.plan.at_once or not prepared.lasting:
+        return None
+    parameters = prepared.parameters
+    parameters.literals = tuple(
+        parameters.literal_decoder(chr(tag), oid) for tag, oid in zip(tags, parameters.types, strict=True)
+    )
+    return prepared
+
+
+def renew(session: Session, prepared: Prepared) -> Prepared:
+    """The statement planned against today's catalog, once for all sessions that have this plan. Raises 0A000 when its
+    result would have other columns."""
+    if prepared.plan.is_planned_late:
+        return prepared
+    if isinstance(prepared.plan, UnplannedStatement):
+        return prepare_text(session, prepared.statement.text.encode(), prepared.parameters.declared)
+    shared = session.plain()
+    if shared and prepared.successor is not None:
+        found = prepared.successor()
+        if found is not None and found.catalog is session.committed_catalog and found.key is session.key:
+            return found
+    with_places = isinstance(prepared.plan, RowsPlan) and prepared.plan.places is not None
+    again = prepare(session, prepared.statement, prepared.parameters.declared, with_places)
+    old, new = prepared.fields, again.fields
+    if old is not None and new is not None and [f.type for f in old] != [f.type for f in new]:
+        raise SqlError("0A000", "cached plan must not change result type", routine="RevalidateCachedQuery")
+    follow(session, prepared, again)
+    if shared and cacheable(again):
+        prepared.successor = weakref.ref(again)
+    return again

@@ -1,0 +1,93 @@
+"""The kinds of statements: what is to be known of each, in one row (kinds.py has the table).
+
+Nothing is imported here, so that planning, running and routing can ask what a kind is without knowing its module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from catalog.errors import not_supported
+from engine.sql import ast
+from engine.statements.needs import Needs
+
+if TYPE_CHECKING:
+    from engine.ddl.context import DdlContext
+    from engine.execute.context import Field
+    from engine.session.answer import Sink
+    from engine.session.plan import Answer
+    from engine.session.portal import Portal
+    from engine.session.prepared import Prepared
+    from engine.session.session import Session
+
+Handler = Callable[["Session", Any, "Portal", "Sink"], Awaitable[None]]
+SchemaChange = Callable[["DdlContext", Any], str]
+Planner = Callable[["Session", ast.Statement, Sequence[int], int], "Prepared | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementKind:
+    """A kind of statement. Queries and changes of rows are planned (planning.py), and have no `run`.
+
+    `run` executes it: (session, tree, portal, sink); it calls `sink.complete`. `change`: a schema change, from
+    engine/ddl. `fields` gives the columns of its rows, None where it returns none; `formats` the formats of its results
+    in a simple query, None where these are text. What cannot be known without the tree is a function of it.
+    """
+
+    node: type[ast.Node]
+    run: Handler | None = None
+    change: SchemaChange | None = None
+    fields: Callable[[Session, Any], tuple[Field, ...] | None] | None = None
+    formats: Callable[[Session, Any], tuple[int, ...] | None] | None = None
+    command: str | Callable[[Any], str] = "DDL"
+    """A schema change as a read-only transaction refuses it."""
+    outside_blocks: Callable[[Any], str | None] | None = None
+    """What a transaction block refuses, by its name; None: nothing."""
+    has_snapshot: bool = True
+    """Whether PostgreSQL gives it a snapshot (PlannedStmtRequiresSnapshot of pquery.c): the modes of a transaction can
+    still be set after what has none."""
+    answer: Callable[[Session, Prepared], Answer] | None = None
+    """Runs it at once: of a statement that waits for nothing but locks."""
+    is_counted: bool = True
+    """Whether it is counted itself, not only what it runs, as in pg_stat_statements."""
+    needs: Needs | Callable[[Any], Needs] = Needs.LEADER
+    """What it needs of the node that runs it."""
+    tells_all: bool | Callable[[Any], bool] = False
+    """Whether its text names the relations that it concerns. What needs nothing concerns none."""
+    changes_schema: bool = False
+    """Whether it changes the schema of relations that its text names."""
+    makes_table: bool = False
+
+
+_KINDS: dict[type[ast.Node], StatementKind] = {}
+_PLANNERS: list[Planner] = []
+
+
+def register(kinds: Iterable[StatementKind], planners: Iterable[Planner]) -> None:
+    """Makes kinds known. `planners` are asked first for the plan of a statement, with its parameters' types and its
+    number of lifted literals; they give None for what they do not plan."""
+    _KINDS.update((kind.node, kind) for kind in kinds)
+    _PLANNERS.extend(planners)
+
+
+def registered() -> Iterable[StatementKind]:
+    return _KINDS.values()
+
+
+def find(tree: ast.Node) -> StatementKind | None:
+    """The kind of a statement; None for what is none, or none that is known."""
+    return _KINDS.get(type(tree))
+
+
+def kind_of(tree: ast.Node) -> StatementKind:
+    """The same. Raises 0A000 for one that is not supported."""
+    found = _KINDS.get(type(tree))
+    if found is None:
+        not_supported(tree.what if isinstance(tree, ast.DoStmt) else type(tree).__name__)
+    return found
+
+
+def planners() -> Sequence[Planner]:
+    return _PLANNERS

@@ -1,0 +1,94 @@
+"""Which statements are calls of functions and procedures whose bodies are more than a query: CALL p(...), SELECT f(...)
+and SELECT * FROM f(...). Running them: call.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError, not_supported
+from catalog.schema import Routine
+from catalog.types import oids
+from engine.execute.context import Field
+from engine.sql import ast, tree
+from engine.sql.analyze import analyze_expression
+from engine.sql.analyze.resolve import signature
+from engine.sql.analyze.routines import body_of, is_routine
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCall:
+    """A call that is a whole statement. `rows`: in FROM, so that a record is taken apart and a set may be empty."""
+
+    call: tree.FuncExpr
+    rows: bool
+    fields: tuple[Field, ...] | None
+
+
+def whole_call(session: Session, statement: tree.Statement) -> WholeCall | None:
+    """The call that a SELECT is, if the function's body cannot take its place."""
+    if not isinstance(statement, tree.Query) or len(statement.range_table) > 1 or statement.row_marks:
+        return None
+    plain = (statement.where, statement.group_by, statement.having, statement.windows, statement.order_by,
+             statement.limit, statement.offset, statement.set_operation, statement.ctes)  # fmt: skip
+    if any(plain) or statement.distinct is not None:
+        return None
+    fields = tuple(Field(target.name, target.expression.type) for target in statement.output)
+    if not statement.from_items and len(statement.targets) == 1:
+        call, rows = statement.targets[0].expression, False
+    elif statement.from_items and isinstance(entry := statement.range_table[0], tree.RangeFunction):
+        numbers = [getattr(target.expression, "column", 0) for target in statement.targets]
+        if len(entry.functions) != 1 or entry.ordinality or numbers != list(range(1, len(entry.columns) + 1)):
+            return None
+        call, rows = entry.functions[0], True
+    else:
+        return None
+    if not isinstance(call, tree.FuncExpr) or not is_routine(call):
+        return None
+    body = body_of(routine_of(session, call), session.environment, call.function, argument_types(call), call.type)
+    if body.query is not None and call.type.oid != oids.VOID:
+        return None
+    if call.type.oid == oids.RECORD and not rows and not call.function.returns_set:
+        not_supported("a record of a function whose body is more than a query")
+    return WholeCall(call, rows, fields)
+
+
+def routine_of(session: Session, call: tree.FuncExpr) -> Routine:
+    found = session.catalog.get(call.function.oid)
+    assert isinstance(found, Routine)
+    return found
+
+
+def argument_types(call: tree.FuncExpr) -> list[int]:
+    return [item.type.oid for item in call.arguments]
+
+
+def procedure_call(session: Session, node: ast.CallStmt) -> WholeCall:
+    """The call of a CALL statement. Raises 42883, 42809 for a function."""
+    call = node.call
+    assert isinstance(call, ast.FuncCall)
+    call = _without_outputs(session, call)
+    found = analyze_expression(call, session.environment, None, None, "CALL arguments")
+    if not isinstance(found, tree.FuncExpr) or found.function.kind != "p":
+        shown = call.names[-1]
+        if isinstance(found, tree.FuncExpr):
+            shown = signature(".".join(call.names), argument_types(found))
+        position = call.location + 1 if call.location >= 0 else None
+        hint = "To call a function, use SELECT."
+        raise SqlError("42809", f"{shown} is not a procedure", hint=hint, position=position)
+    outputs = routine_of(session, found).outputs
+    fields = tuple(Field(item.name or f"column{n}", item.type) for n, item in enumerate(outputs, 1))
+    return WholeCall(found, True, fields or None)
+
+
+def _without_outputs(session: Session, call: ast.FuncCall) -> ast.FuncCall:
+    """The call without what stands for OUT arguments: nothing is done with these."""
+    for item in session.catalog.routines.get(call.names[-1], ()):
+        modes = [argument.mode for argument in item.arguments]
+        if item.kind == "p" and "o" in modes and len(modes) == len(call.arguments) and not any(call.argument_names):
+            kept = tuple(value for value, mode in zip(call.arguments, modes, strict=True) if mode != "o")
+            return replace(call, arguments=kept, argument_names=())
+    return call

@@ -1,0 +1,131 @@
+"""Schema changes from a session: the change itself, and the jobs on rows where these must follow.
+
+A statement runs as: the schema change (again after each lock that it had to wait for), then its jobs, all in the
+session's transaction. So a failed job rolls everything back, and nobody sees a half-made table. What a kind of
+statement does beside that is in files of its own: databases.py, schemas.py, tablespaces.py, roles.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Protocol
+
+from catalog.errors import SqlError
+from engine.bulk import backfill
+from engine.ddl.branches import Then
+from engine.ddl.context import BuildIndex, settled
+from engine.session import settings
+from engine.session.answer import Sink
+from engine.session.portal import Portal
+from engine.sql import ast
+from engine.statements import registry
+from engine.statements.ddl_context import SessionDdl
+from engine.txn.interface import LockWait
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+    from engine.storage.runs import BulkRun
+
+
+class BranchSource(Then, Protocol):
+    """What a database is made of: another one at a moment (engine/statements/branches.py)."""
+
+    def take_runs(self) -> list[BulkRun]:
+        """What the statement commits beside its own rows."""
+
+
+async def run(session: Session, tree: ast.Node, portal: Portal, sink: Sink) -> None:
+    """A statement that is nothing but a schema change."""
+    sink.complete(await execute(session, tree))
+
+
+async def execute(session: Session, statement: ast.Node) -> str:
+    """Runs a schema change with its jobs; the command tag."""
+    begin(session, statement)
+    tag, context = await change_with_jobs(session, statement)
+    session.notices += context.notices
+    return tag
+
+
+def begin(session: Session, statement: ast.Node) -> None:
+    """Before a schema change: its transaction. Raises 25006 in a read-only one, 25001 where a block refuses it."""
+    kind = registry.kind_of(statement)
+    transaction = session.transaction or session.begin_implicit()
+    transaction.refuse_if_read_only(kind.command if isinstance(kind.command, str) else kind.command(statement))
+    what = None if kind.outside_blocks is None else kind.outside_blocks(statement)
+    if what is not None and session.in_block:
+        raise SqlError("25001", f"{what} cannot run inside a transaction block")
+    if isinstance(statement, ast.DropStmt) and statement.concurrently:
+        if len(statement.names) > 1:
+            raise SqlError("0A000", f"{what} does not support dropping multiple objects")
+        if statement.cascade:
+            raise SqlError("0A000", f"{what} does not support CASCADE")
+
+
+async def change_with_jobs(
+    session: Session, statement: ast.Node, then: BranchSource | None = None
+) -> tuple[str, SessionDdl]:
+    tag, context = await _change(session, statement, then)
+    if then is not None:
+        assert session.transaction is not None
+        session.transaction.runs += then.take_runs()
+    if context.jobs:
+        try:
+            for job in settled(context.jobs, context.catalog):
+                await backfill.run(session, job)
+        except SqlError:
+            if isinstance(statement, ast.IndexStmt) and statement.concurrently:
+                with contextlib.suppress(SqlError):
+                    await _leave_invalid(session, statement)
+            raise
+    return tag, context
+
+
+async def _leave_invalid(session: Session, statement: ast.IndexStmt) -> None:
+    """CREATE INDEX CONCURRENTLY has failed over the rows: the index stays, without entries, until it is dropped, or
+    built by REINDEX. Nothing reads it or writes to it, and it says of no key that it is there once."""
+    session.roll_back()
+    session.begin_implicit()
+    _, context = await _change(session, statement)
+    for job in context.jobs:
+        if isinstance(job, BuildIndex):
+            index = context.catalog.index(job.index.oid)
+            context.change({index.oid: dataclasses.replace(index, ready=False, valid=False)})
+    await session.durable(session.finish())
+
+
+async def _change(session: Session, statement: ast.Node, then: Then | None = None) -> tuple[str, SessionDdl]:
+    transaction = session.transaction
+    assert transaction is not None
+    transaction.begin_statement()
+    mark = transaction.mark()
+    changed, dropped = dict(transaction.changed_objects), len(transaction.dropped_storage)
+    while True:
+        context = SessionDdl(session, then)
+        try:
+            tag = _changed(statement, context)
+            _check_setting(statement)
+            return tag, context
+        except LockWait as wait:
+            transaction.rollback_to(mark)
+            transaction.changed_objects = dict(changed)
+            transaction.catalog = None
+            del transaction.dropped_storage[dropped:]
+            await session.wait_for(wait)
+
+
+def _changed(statement: ast.Node, context: SessionDdl) -> str:
+    """The schema change by itself: its command tag. Raises SqlError, LockWait."""
+    change = registry.kind_of(statement).change
+    assert change is not None
+    return change(context, statement)
+
+
+def _check_setting(statement: ast.Node) -> None:
+    """ALTER ROLE and ALTER DATABASE ... SET keep nothing that a session could not be given. Raises 42704, 22023,
+    55P02."""
+    change = statement.setting if isinstance(statement, ast.RoleStmt | ast.AlterDatabaseStmt) else None
+    if change is not None and not change.reset:
+        name = "TimeZone" if change.name.lower() == "time zone" else change.name
+        settings.check(name, ", ".join(change.values) if change.values else None)
