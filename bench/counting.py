@@ -3,7 +3,7 @@
     python -m bench.counting [rounds]
 
 One process serves; another one runs prepared point reads on one connection, with Bind, Execute and Sync in one message
-each. Rounds with and without what `Session.execute_row` does for statistics come in turns, on the same connection and
+each. Rounds with and without what `RowRunner.run` does for statistics come in turns, on the same connection and
 plan. Of each round the processor time of the engine's thread counts, by that thread's own clock, so that whatever else
 runs on the machine is not in it; of all rounds the mean of the middle half (every fourth round or so folds what has
 been gathered), and of the ratios of neighbours also the quartiles: how far the machine can be trusted.
@@ -22,8 +22,8 @@ import time
 from typing import Any
 
 import shoal
-from engine.session import session as module
-from engine.session.session import Session
+from engine.session import row_runner as module
+from engine.session.row_runner import RowRunner
 
 READS = 1024  # a round
 ROWS = 100_000
@@ -57,19 +57,19 @@ while os.read(0, 1):
 
 
 def without() -> Any:
-    """`execute_row` as it is, less the lines that are there for statistics."""
-    lines = textwrap.dedent(inspect.getsource(Session.execute_row)).splitlines(keepends=True)
+    """`RowRunner.run` as it is, less the lines that are there for statistics."""
+    lines = textwrap.dedent(inspect.getsource(RowRunner.run)).splitlines(keepends=True)
     kept, inside = [], False
     for line in lines:
         inside = inside or line.lstrip().startswith("tally = prepared.tally or")
         if not inside:
-            kept.append(line.replace("self.began = began = perf_counter()", "pass"))
+            kept.append(line.replace("session.began = began = perf_counter()", "pass"))
         inside = inside and "statements.full(tally)" not in line
     source = "".join(kept)
     assert "perf_counter" not in source and "tally" not in source, source
     names = dict(vars(module))
     exec(source, names)
-    return names["execute_row"]
+    return names["run"]
 
 
 def main(rounds: int) -> None:
@@ -85,17 +85,17 @@ def main(rounds: int) -> None:
             [sys.executable, "-c", CLIENT, port, str(READS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
         assert client.stdin is not None and client.stdout is not None
-        counted = Session.execute_row
+        counted = RowRunner.run
         variants = {"with": counted, "without": without()}
         used: dict[str, list[float]] = {name: [] for name in variants}
         for number in range(rounds):
             for name in list(variants) if number % 2 else reversed(variants):
-                Session.execute_row = variants[name]  # type: ignore[method-assign]
+                RowRunner.run = variants[name]  # type: ignore[method-assign]
                 before = time.clock_gettime(clock)
                 client.stdin.write(b".")
                 client.stdout.read(1)
                 used[name].append((time.clock_gettime(clock) - before) / READS * 1e6)
-        Session.execute_row = counted  # type: ignore[method-assign]
+        RowRunner.run = counted  # type: ignore[method-assign]
         client.stdin.close()
         client.wait()
     ratios = [one / other for one, other in zip(used["with"], used["without"], strict=True)]

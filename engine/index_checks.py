@@ -34,7 +34,7 @@ from engine.priority import Pace
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
-    from engine.session.state import SessionState
+    from engine.session.session import Session
     from engine.storage.columns import Column
     from engine.storage.tablespace import Tablespace
 
@@ -59,7 +59,7 @@ class Damage:
         return bool(self.missing or self.stale or self.wrong or self.message)
 
 
-async def check_indexes(session: SessionState) -> str:
+async def check_indexes(session: Session) -> str:
     """All indexes of the session's database, and the analytic copies, as JSON: {"tables", "indexes", "copies",
     "damaged": [...]}. What is looked at is decided before the first wait. Temporary tables are left out."""
     catalog, node = session.committed_catalog, session.node

@@ -102,7 +102,7 @@ class Answers(Channel):
         self._write(messages.PORTAL_SUSPENDED)
 
     def notice(self, notice: SqlError) -> None:
-        if self.session is None or notice.severity not in self.session.unheard:
+        if self.session is None or notice.severity not in self.session.client.unheard:
             self._write(messages.notice_response(notice))
 
     async def copy_in(self, columns: int, binary: bool) -> CopyFeed:

@@ -55,12 +55,12 @@ def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> 
     except SqlError:
         return None
     head = messages.BIND_COMPLETE + messages.NO_DATA if batch.described else messages.BIND_COMPLETE
-    if together is not None and session.execute_together(prepared, rows):
+    if together is not None and session.rows.together(prepared, rows):
         answer = head + complete_bytes(prepared.plan.command, together.rows)
         return Ran(batch, len(batch.ends), len(rows), answer * len(batch.ends), None)
     if together is not None:
         rows = together.executions(rows)
-    counts, failed = session.execute_rows(prepared, run, rows)
+    counts, failed = session.rows.each(prepared, run, rows)
     if not counts and failed is None:
         return None
     answers = [head + complete_bytes(prepared.plan.command, count) for count in counts]

@@ -146,9 +146,9 @@ class ClusterConnection(Connection):
         session = self.session
         if self._carrying is not None and self._relay is not None:
             self._relay.feed(data)
-        elif session is None or (self._replica.leads and session.owed is None):
+        elif session is None or (self._replica.leads and session.leadership.owed is None):
             if session is not None:
-                session.must_lead = True
+                session.leadership.must_lead = True
                 self._cleared = 0
             super().data_received(data)
         else:
@@ -165,8 +165,8 @@ class ClusterConnection(Connection):
         if (
             self.busy
             or self._resting
-            or session.must_lead
-            or session.owed is not None
+            or session.leadership.must_lead
+            or session.leadership.owed is not None
             or session.transaction is not None
         ):
             return False
@@ -182,9 +182,9 @@ class ClusterConnection(Connection):
         if (
             self.busy
             or self._resting
-            or session.owed is not None
+            or session.leadership.owed is not None
             or session.status == "E"
-            or (transaction is not None and (not session.must_lead or is_untouched(transaction)))
+            or (transaction is not None and (not session.leadership.must_lead or is_untouched(transaction)))
         ):
             return False
         route = self._whole_route(session, data)
@@ -193,13 +193,13 @@ class ClusterConnection(Connection):
             return False
         home = self._replica.leads_in(AT_HOME)
         alone = None if home else self._reaching.alone(session, needed)
-        if (alone is None and not home) or (transaction is not None and not session.leads_on):
+        if (alone is None and not home) or (transaction is not None and not session.leadership.leads_on):
             return False
         if alone is not None and transaction is not None:
-            alone |= session.alone or alone
+            alone |= session.leadership.alone or alone
         self._cleared = 0
         self._at_home = self._at_home or home
-        session.must_lead, session.alone = True, alone
+        session.leadership.must_lead, session.leadership.alone = True, alone
         return True
 
     def _whole_route(self, session: Session, data: bytes) -> Route | None:
@@ -219,8 +219,8 @@ class ClusterConnection(Connection):
         elif session.node is not session.present:  # it reads the past, which this node has and no other would find
             self._cleared = 0
             super()._process()
-        elif self._replica.leads and session.owed is None:
-            session.must_lead = True
+        elif self._replica.leads and session.leadership.owed is None:
+            session.leadership.must_lead = True
             self._cleared = 0
             super()._process()
         else:
@@ -228,18 +228,18 @@ class ClusterConnection(Connection):
 
     def _granted(self, event: core.Query | core.Bind | core.Whole, ticket: WaitTicket) -> None:
         session = self.session
-        if session is None or self.closing or not session.must_lead or session.leads_on:
+        if session is None or self.closing or not session.leadership.must_lead or session.leadership.leads_on:
             super()._granted(event, ticket)
             return
         self.busy = False
-        session.owed = None  # this tells it
+        session.leadership.owed = None  # this tells it
         self._failed(event, ticket.error or deposed())
         self._continue()
 
     def _follow(self, session: Session) -> None:
         """As `_process`, on a node that does not lead, and for sessions that are owed an error."""
-        if session.must_lead and not session.leads_on:
-            session.must_lead = False
+        if session.leadership.must_lead and not session.leadership.leads_on:
+            session.leadership.must_lead = False
             transaction = session.transaction
             if transaction is not None and session.status != "E" and not is_untouched(transaction):
                 session.lose_transaction(deposed())
@@ -302,17 +302,17 @@ class ClusterConnection(Connection):
     def _decide(self, session: Session, cycle: Cycle) -> bool:
         """Clears the cycle for this node, or sees to it that it runs elsewhere or later: then False. Raises what its
         answer is."""
-        if session.owed is not None and (cycle.speaks or not session.in_block):
+        if session.leadership.owed is not None and (cycle.speaks or not session.in_block):
             self._pay(session, cycle)
         if self._replica.leads:
-            session.must_lead = True
+            session.leadership.must_lead = True
             return self._run_here(cycle)
         if session.in_block and cycle.rolls_back:
             return self._run_here(cycle)
         if session.status == "E":
             if cycle.needs is Needs.NOTHING or not cycle.ends_first:
                 return self._run_here(cycle)
-            session.forgive(ended=True)  # ROLLBACK, and more that does not run here
+            session.leadership.forgive(ended=True)  # ROLLBACK, and more that does not run here
         if self._peer is not None and cycle.speaks and not self._leads_something():
             raise refused()
         if not session.in_block:
@@ -333,9 +333,9 @@ class ClusterConnection(Connection):
         """Where a cycle runs that reads or writes, on a node that does not lead everything."""
         replica, transaction = self._replica, session.transaction
         needed = self._reaching.of_events(session, cycle.events)
-        if session.must_lead and transaction is not None and not is_untouched(transaction):
+        if session.leadership.must_lead and transaction is not None and not is_untouched(transaction):
             return self._go_on(session, cycle, needed)
-        session.must_lead, session.alone = False, None
+        session.leadership.must_lead, session.leadership.alone = False, None
         carried = self._is_carried(session, cycle)
         if not carried and (session.in_block or needed is None or not replica.leads_in(needed)):
             return self._admit(session, cycle)
@@ -360,7 +360,7 @@ class ClusterConnection(Connection):
         """The same of a transaction that has worked here, where what it has to do with is led."""
         missing = self._reaching.missing(needed)
         if not missing:
-            alone = None if session.alone is None or needed is None else session.alone | needed
+            alone = None if session.leadership.alone is None or needed is None else session.leadership.alone | needed
             return self._lead(session, cycle, alone)
         if self._replica.leads_in(AT_HOME):
             return self._gather(cycle, missing)
@@ -371,7 +371,7 @@ class ClusterConnection(Connection):
         """It runs here, where all that it has to do with is led: `alone`, or with pg_default."""
         if alone is None or self._replica.leads_in(AT_HOME):
             alone, self._at_home = None, self._at_home or alone is None
-        session.must_lead, session.alone = True, alone
+        session.leadership.must_lead, session.leadership.alone = True, alone
         return self._run_here(cycle)
 
     def _gather(self, cycle: Cycle, missing: Reached) -> bool:
@@ -394,12 +394,12 @@ class ClusterConnection(Connection):
 
     def _pay(self, session: Session, cycle: Cycle) -> None:
         """The client is owed an error: this is its turn, unless it rolls back by itself."""
-        error = session.owed
+        error = session.leadership.owed
         assert error is not None
         if cycle.rolls_back and session.in_block:
-            session.forgive(ended=False)
+            session.leadership.forgive(ended=False)
             return
-        session.forgive(ended=cycle.commits)
+        session.leadership.forgive(ended=cycle.commits)
         raise error
 
     def _is_carried(self, session: Session, cycle: Cycle) -> bool:
@@ -492,15 +492,15 @@ class ClusterConnection(Connection):
         if relay is None:
             relay = self._relays[to] = Relay(self, self._cluster.locator, deadline=self._cluster.deadline)
         self._relay, self._carried_to = relay, to
-        address = session.client_address
+        address = session.client.address
         client = f"{address[0]}:{address[1]}" if address is not None else ""
         startup = {**self._startup, **TO_HOME} if to == HOME else self._startup
-        image = SessionImage(startup, session.settings.outside(), session.block_image(), client)
+        image = SessionImage(startup, session.settings.outside(), session.leadership.block_image(), client)
         relay.feed(self.core.take_rest())
         self._cleared = 0
         self.busy = True
-        session.carried = "active"
-        session.canceler = self._cancel_carried
+        session.client.carried = "active"
+        session.client.canceler = self._cancel_carried
         self._ending = None
         self._carrying = asyncio.get_running_loop().create_task(self._carried(session, relay, image))
 
@@ -531,8 +531,8 @@ class ClusterConnection(Connection):
 
     def _take_back(self, session: Session, relay: Relay, failure: SqlError | None) -> None:
         self._carrying = None
-        session.canceler = None
-        session.carried = ""
+        session.client.canceler = None
+        session.client.carried = ""
         self.core.receive_data(relay.take_rest())
         self.busy = False
         if failure is not None and not self.closing:
@@ -556,7 +556,7 @@ class ClusterConnection(Connection):
     @property
     def idle(self) -> bool:
         carried_idle = self._carrying is not None and self._relay is not None and self._relay.idle
-        if self._peer is not None and self.session is not None and not self.session.waits_for_nothing:
+        if self._peer is not None and self.session is not None and not self.session.waits.for_nothing:
             return False  # its node would have to take for lost what is about to be durable
         return carried_idle or not self.busy
 
@@ -581,14 +581,14 @@ class ClusterConnection(Connection):
     def started(self, sql: bytes) -> None:
         session = self.session
         if session is not None:
-            session.carried = "active"
+            session.client.carried = "active"
             session.began = perf_counter()
             if sql:
                 session.shown = sql
 
     def answered(self, status: str) -> None:
         if self.session is not None:
-            self.session.carried = status
+            self.session.client.carried = status
             self.session.ended = perf_counter()
 
     def send(self, data: bytes) -> None:
@@ -620,7 +620,7 @@ class ClusterConnection(Connection):
 
     def adopt_statement(self, statement: core.Parse) -> None:
         if self.session is not None:
-            self.session.adopt_statement(statement.name, statement.sql, statement.types)
+            self.session.leadership.adopt_statement(statement.name, statement.sql, statement.types)
 
     def forget_statement(self, name: bytes | None) -> None:
         if self.session is None:
@@ -632,7 +632,7 @@ class ClusterConnection(Connection):
 
     def adopt_settings(self, settings: Mapping[str, str]) -> None:
         if self.session is not None:
-            self.session.adopt_settings(settings)
+            self.session.leadership.adopt_settings(settings)
 
     def settings_lost(self, names: Sequence[str]) -> None:
         if self.session is not None:
@@ -668,11 +668,11 @@ class ClusterConnection(Connection):
 
     def end_block(self) -> None:
         if self.session is not None:
-            self.session.end_block()
+            self.session.leadership.end_block()
 
     def fail_block(self, error: SqlError | None) -> None:
         if self.session is not None:
-            self.session.fail_block(error)
+            self.session.leadership.fail_block(error)
 
     def skip_to_sync(self) -> None:
         self.core.error()
@@ -720,18 +720,18 @@ class ClusterConnection(Connection):
 
     def _watch_leadership(self) -> None:
         if self.session is not None:
-            self.session.on_lead = self._led
+            self.session.client.on_lead = self._led
 
     def _started_for_peer(self) -> None:
         session = self.session
         if session is None or self._peer is None:
             return
         host, _, port = self._peer.client.rpartition(":")
-        session.client_address = (host, int(port)) if port.isdigit() else None
+        session.client.address = (host, int(port)) if port.isdigit() else None
         session.settings.report_all = True
-        session.on_deposed = self._peer_deposed
-        session.on_told, session.listens_elsewhere = None, []
-        session.on_durable = self._peer_durable
+        session.client.on_deposed = self._peer_deposed
+        session.client.on_told, session.client.listens_elsewhere = None, []
+        session.client.on_durable = self._peer_durable
         self._cluster.carriers.add(self._peer.node, self)
 
     def _reported(self) -> Sequence[str]:
@@ -784,7 +784,7 @@ class ClusterConnection(Connection):
 
     def _tell_durable(self) -> None:
         session = self.session
-        if session is not None and session.waits_for_nothing and self._reports["_shoal.unwaited"]:
+        if session is not None and session.waits.for_nothing and self._reports["_shoal.unwaited"]:
             self._reports["_shoal.unwaited"] = ""
             self._write(messages.parameter_status("_shoal.unwaited", ""))
 
@@ -792,8 +792,8 @@ class ClusterConnection(Connection):
         if self._peer is not None and self.session is not None:
             self._out.append(answer)
             answer = b""
-            if self.session.listens_elsewhere:
-                actions, self.session.listens_elsewhere = self.session.listens_elsewhere, []
+            if self.session.client.listens_elsewhere:
+                actions, self.session.client.listens_elsewhere = self.session.client.listens_elsewhere, []
                 self._write(messages.parameter_status("_shoal.listens", json.dumps(actions)))
             for name, value in _state_of(self.session):
                 if self._reports[name] != value:
@@ -812,6 +812,6 @@ def _state_of(session: Session) -> Iterable[tuple[str, str]]:
         holds.append(ADVISORY_LOCKS)
     return (
         ("_shoal.holds", ",".join(holds)),
-        ("_shoal.unwaited", "" if session.waits_for_nothing else "on"),
+        ("_shoal.unwaited", "" if session.waits.for_nothing else "on"),
         ("_shoal.last_commit", token(session.last_commit)),
     )

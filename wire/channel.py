@@ -34,7 +34,7 @@ class Channel(asyncio.Protocol):
         if self._out:
             if not self._transport.is_closing():
                 self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
-            self._out = []
+            self._out.clear()  # it may be a list of another kind: wire/encoded.py
             self._out_size = 0
 
     def pause_writing(self) -> None:

@@ -42,6 +42,8 @@ from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages, tls
 from wire.answers import Answers
 from wire.batches import run_batch
+from wire.copy_feed import CopyFeed
+from wire.encoded import ClientEncoding, EncodedOut
 from wire.guessing import Guesses
 from wire.messages import READY
 from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
@@ -89,14 +91,18 @@ class Connection(Answers):
         self._unread: Holding | None = None  # bytes that the client has been sent and does not take
         self._exchange: Exchange | None = None
         self._entering: tuple[core.Startup, dict[str, str]] | None = None
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            core.Query: self._on_query,
+        self._encoding: ClientEncoding | None = None  # that of a client that does not speak UTF8
+        self._handlers = self._own_handlers()
+
+    def _own_handlers(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            core.Query: self.take_query,
             core.Bind: self._on_bind,
-            core.LargeBind: self._on_large_bind,
+            core.LargeBind: self.take_large_bind,
             core.Describe: self._on_describe,
-            core.Execute: self._on_execute,
+            core.Execute: self.take_execute,
             core.Sync: self._on_sync,
-            core.Parse: self._on_parse,
+            core.Parse: self.take_parse,
             core.Close: self._on_close,
             core.Flush: lambda _: None,
             core.Terminate: lambda _: self._close(),
@@ -104,7 +110,7 @@ class Connection(Answers):
             core.EncryptionRequest: self._on_encryption_request,
             core.Proof: self._on_proof,
             core.CancelRequest: self._on_cancel,
-            core.FunctionCall: self._on_function_call,
+            core.FunctionCall: self.take_function_call,
             core.Whole: self._on_whole,
         }
 
@@ -119,7 +125,8 @@ class Connection(Answers):
     def data_received(self, data: bytes) -> None:
         if self._timer is not None and not self._goes_on(data):
             return
-        if not self.busy and not self._resting and self.session is not None and self._take_whole(data):
+        taken_whole = self._encoding is None and self.session is not None  # by clients that speak UTF8
+        if taken_whole and not self.busy and not self._resting and self._take_whole(data):
             return
         self._take_in(data)
 
@@ -174,7 +181,7 @@ class Connection(Answers):
                 return False
             query = core.Query(sql)
             try:
-                self._on_query(query)
+                self.take_query(query)
             except Exception as error:
                 self._failed(query, error)
         elif kind == BIND:
@@ -420,11 +427,11 @@ class Connection(Answers):
         session = self.session = self.host.open_session(parameters, self)
         if event.minor >= core.NEWEST_MINOR:
             session.secret = session.node.lengthen_secret(session.process_id)
-        session.terminator = self._terminated
-        session.on_told, session.tell_now = self._told, self._tell_now
-        session.client_address = _internet_address(self._transport.get_extra_info("peername"))
-        session.server_address = _internet_address(self._transport.get_extra_info("sockname"))
-        session.tls = _tls_of(self._transport)
+        session.client.terminator = self._terminated
+        session.client.on_told, session.client.tell_now = self._told, self._tell_now
+        session.client.address = _internet_address(self._transport.get_extra_info("peername"))
+        session.client.server_address = _internet_address(self._transport.get_extra_info("sockname"))
+        session.client.tls = _tls_of(self._transport)
         if self._timer is not None:
             self._timer.cancel()
         self.core.ready()
@@ -440,10 +447,25 @@ class Connection(Answers):
         self._use_encoding(ENCODINGS[session.settings.get("client_encoding")])
 
     def _use_encoding(self, encoding: Encoding) -> None:
-        if not encoding.is_utf8:
-            from wire.encoded import as_encoded
+        if encoding.is_utf8 and self._encoding is None:
+            return
+        self.flush()
+        self._encoding = None if encoding.is_utf8 else ClientEncoding(self, encoding)
+        self._out = [] if self._encoding is None else EncodedOut(self._encoding)
+        self._handlers |= self._own_handlers() if self._encoding is None else self._encoding.handlers()
 
-            as_encoded(self, encoding)
+    @property
+    def extended(self) -> bool:
+        """Whether it is in the extended protocol."""
+        return self._extended
+
+    def _feed(self, binary: bool) -> CopyFeed:
+        return super()._feed(binary) if self._encoding is None else self._encoding.feed(binary)
+
+    def copy_out(self, columns: int, binary: bool) -> None:
+        if self._encoding is not None:
+            self._encoding.copies_texts = not binary
+        super().copy_out(columns, binary)
 
     def _reported(self) -> Sequence[str]:
         """The settings that the other side is told at the start."""
@@ -455,7 +477,7 @@ class Connection(Answers):
 
     # ---- simple query -------------------------------------------------------------------------------------------
 
-    def _on_query(self, event: core.Query) -> None:
+    def take_query(self, event: core.Query) -> None:
         session = self.session
         assert session is not None
         self._extended = False
@@ -468,7 +490,7 @@ class Connection(Answers):
             prepared, parameters = found
             run = prepared.text_run or prepared.plan.text_run(prepared)
             if run is not None:
-                data, count, lsn = session.execute_row(prepared, run, parameters)
+                data, count, lsn = session.rows.run(prepared, run, parameters)
                 plan = prepared.plan
                 if (columns := plan.columns) is not None:
                     data = description(columns, columns.text_formats) + data
@@ -508,6 +530,8 @@ class Connection(Answers):
         """The last of the answer and ReadyForQuery, between them the settings that the statements changed."""
         session = self.session
         assert session is not None
+        if self._encoding is not None:
+            answer = self._put_answer(session, answer)
         if session.settings.changed or session.may_time_out or session.notifying is not None:
             self._out.append(answer)
             answer = b""
@@ -518,6 +542,15 @@ class Connection(Answers):
             if session.notifying is not None and session.status == "I":
                 self._send_notifications(session.notifying)
         self._out.append(answer + READY[session.status])
+
+    def _put_answer(self, session: Session, answer: bytes) -> bytes:
+        """Where the client's encoding may lack a character of it (22P05). What is left of it."""
+        try:
+            self._out.append(answer)
+        except SqlError as error:
+            session.transactions.fail(error)
+            self._error(error)
+        return b""
 
     def _told(self) -> None:
         """Somebody has notified: what a client that says nothing is sent at once."""
@@ -576,12 +609,12 @@ class Connection(Answers):
                 self._query_failed(error)
             self._continue()
 
-        session.await_commit(lsn, durable, lost)
+        session.waits.await_commit(lsn, durable, lost)
 
     def _query_failed(self, error: SqlError) -> None:
         session = self.session
         assert session is not None
-        session.fail(error)
+        session.transactions.fail(error)
         self._send_notices()
         self._error(error)
         self._ready()
@@ -607,7 +640,7 @@ class Connection(Answers):
             if error.severity == "FATAL":
                 self._fatal(error)
                 return
-            session.fail(error)
+            session.transactions.fail(error)
             self._send_notices()
             self._error(error)
         self._send_notices()
@@ -620,12 +653,12 @@ class Connection(Answers):
         if error.severity == "FATAL":
             self._fatal(error)
             return
-        self.session.fail(error)
+        self.session.transactions.fail(error)
         self._send_notices()
         self._error(error)
         self.core.error()
 
-    def _on_parse(self, event: core.Parse) -> None:
+    def take_parse(self, event: core.Parse) -> None:
         assert self.session is not None
         self._extended = True
         if len(event.sql) >= LONG_TEXT:
@@ -658,9 +691,9 @@ class Connection(Answers):
                 wait.ticket.cancel(canceled())  # it is asked for again by Execute
         if self._execute_batch(event):
             return
-        self._bind(event)
+        self.take_bind(event)
 
-    def _on_large_bind(self, event: core.LargeBind) -> None:
+    def take_large_bind(self, event: core.LargeBind) -> None:
         self._extended = True
         self._start(self._bind_long(event))
 
@@ -697,8 +730,10 @@ class Connection(Answers):
             raise ran.failed
         return True
 
-    def _bind(self, event: core.Bind) -> None:
+    def take_bind(self, event: core.Bind) -> None:
+        """Bind alone, without what follows it."""
         assert self.session is not None
+        self._extended = True
         self._unfinished = None  # it is whole: from now on it counts as what is bound
         extended.bind(
             self.session, event.portal, event.statement, event.parameters, event.parameter_formats, event.result_formats
@@ -730,7 +765,7 @@ class Connection(Answers):
             return False  # Bind says which parameter it was
         try:
             if (run := ready.run) is not None:
-                data, count, lsn = session.execute_row(prepared, run, values)
+                data, count, lsn = session.rows.run(prepared, run, values)
                 data = ready.head + data + (ready.one if count == 1 else complete_bytes(ready.command, count))
             else:
                 answer = prepared.plan.answer(session, prepared, values, ready.formats)
@@ -763,7 +798,7 @@ class Connection(Answers):
             if session.notices:
                 self._send_notices()
         if session.portals and not session.in_block:
-            session.end_portals()
+            session.portals.sync()
         if lsn:
             self._await_commit(lsn, data)  # what it acknowledges is durable
         else:
@@ -779,17 +814,17 @@ class Connection(Answers):
             self._out.append(messages.parameter_description(prepared.parameters.declared))
             formats = prepared.text_formats
         else:
-            portal = session.portal(event.name)
+            portal = session.portals.named(event.name)
             prepared, formats = portal.prepared, portal.formats
         columns = prepared.plan.columns
         self._out.append(messages.NO_DATA if columns is None else description(columns, formats))
 
-    def _on_execute(self, event: core.Execute) -> None:
+    def take_execute(self, event: core.Execute) -> None:
         self._extended = True
         session = self.session
         assert session is not None
         try:
-            portal = session.portal(event.portal)
+            portal = session.portals.named(event.portal)
             session.shown = prepared = portal.prepared
             limit = max(event.limit, 0)
             if portal.started or (limit and prepared.fields is not None):
@@ -797,7 +832,7 @@ class Connection(Answers):
                 return
             run = prepared.plan.row_run(portal.formats)
             if run is not None:
-                data, count, lsn = session.execute_row(prepared, run, portal.parameters)
+                data, count, lsn = session.rows.run(prepared, run, portal.parameters)
                 data += complete_bytes(prepared.plan.command, count)
             else:
                 answer = None
@@ -853,7 +888,7 @@ class Connection(Answers):
                 self._extended_failed(error)
             self._continue()
 
-        session.await_commit(lsn, durable, lost)
+        session.waits.await_commit(lsn, durable, lost)
 
     async def _execute(self, portal: Portal, limit: int, wait: LockWait | None = None) -> None:
         session = self.session
@@ -873,7 +908,7 @@ class Connection(Answers):
         if event.kind == "S":
             session.prepared.pop(event.name, None)
         else:
-            session.close_portal(event.name)
+            session.portals.close(event.name)
         self._out.append(messages.CLOSE_COMPLETE)
 
     def _on_sync(self, _: core.Sync) -> None:
@@ -887,13 +922,13 @@ class Connection(Answers):
             if session.notices:
                 self._send_notices()
         if session.portals and not session.in_block:
-            session.end_portals()
+            session.portals.sync()
         if lsn:
             self._await_commit(lsn, b"")
         else:
             self._ready()
 
-    def _on_function_call(self, event: core.FunctionCall) -> None:
+    def take_function_call(self, event: core.FunctionCall) -> None:
         self._extended = False
         self._start(self._call_function(event))
 
@@ -904,7 +939,7 @@ class Connection(Answers):
         try:
             self._write(messages.function_result(await call.run(session)))
         except SqlError as error:
-            session.fail(error)
+            session.transactions.fail(error)
             self._send_notices()
             self._error(error)
         self._send_notices()
@@ -965,7 +1000,7 @@ class Connection(Answers):
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
         assert session is not None
-        session.watch_statement()
+        session.timeouts.watch_statement()
         session.running = True
         try:
             if session.cancel_error is not None:  # before the first step
@@ -977,7 +1012,7 @@ class Connection(Answers):
         except Exception as error:
             self._ended(self._defect(error))
         finally:
-            session.leave_statement()
+            session.timeouts.leave_statement()
             session.cancel_error = None
             session.running = False
             session.task = None

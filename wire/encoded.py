@@ -1,7 +1,7 @@
-"""Connections whose client speaks another encoding than UTF8 (PostgreSQL 16 manual, 24.3.3).
+"""What a connection does whose client speaks another encoding than UTF8 (PostgreSQL 16 manual, 24.3.3).
 
 Nothing behind the connection knows of it: what arrives is turned into UTF-8 when it leaves the protocol core, and what
-is to be sent is turned when it is put to the rest. Such a connection is of a class of its own, so nobody else pays; it
+is to be sent is turned when it is put to the rest. Such a connection has a `ClientEncoding`, so nobody else pays; it
 takes messages one by one, without the steps that take several at once.
 
     from the client      the texts of Query, Parse and FunctionCall; of Bind, text parameters, and in binary those of
@@ -19,17 +19,17 @@ from __future__ import annotations
 
 import codecs
 import struct
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 from catalog.binary_texts import Turn, binary_turn
 from catalog.encodings import Encoding
 from catalog.errors import SqlError, not_supported
 from engine.session.prepared import Prepared
+from engine.session.session import Session
 from engine.statements import extended
 from wire import core, messages
-from wire.connection import Connection
-from wire.copy_feed import CopyFeed
+from wire.copy_feed import CopyFeed, Pausable
 
 _HEAD = struct.Struct(">cI")
 _COUNT = struct.Struct(">H")
@@ -37,30 +37,48 @@ _LENGTH = struct.Struct(">i")
 _COLUMN = struct.Struct(">IHIhih")  # what follows a column's name in RowDescription
 
 
-def as_encoded(connection: Connection, encoding: Encoding) -> None:
-    """Makes the connection one of this encoding."""
-    if not isinstance(connection, EncodedConnection):
-        connection.__class__ = EncodedConnection
-    cast(EncodedConnection, connection).begin(encoding)
+class EncodedConnection(Pausable, Protocol):
+    """What is asked of the connection. The handlers take messages in UTF-8."""
+
+    session: Session | None
+
+    @property
+    def extended(self) -> bool:
+        """Whether it is in the extended protocol."""
+
+    def take_query(self, event: core.Query) -> None: ...
+    def take_parse(self, event: core.Parse) -> None: ...
+    def take_bind(self, event: core.Bind) -> None:
+        """Bind alone, without what follows it."""
+
+    def take_large_bind(self, event: core.LargeBind) -> None: ...
+    def take_execute(self, event: core.Execute) -> None: ...
+    def take_function_call(self, event: core.FunctionCall) -> None: ...
+
+
+class TurnedQuery(core.Query):
+    """A query in UTF-8, which may be taken again once a lock is granted."""
+
+    __slots__ = ()
 
 
 class EncodedOut(list[bytes]):
     """What is to be sent: turned when it is put here."""
 
-    def __init__(self, connection: EncodedConnection) -> None:
+    def __init__(self, encoding: ClientEncoding) -> None:
         super().__init__()
-        self._connection = connection
+        self._encoding = encoding
 
     def append(self, data: bytes) -> None:
         """Raises 22P05; what stands before that row is kept."""
         for kind, body in _split(data):
-            super().append(messages.message(kind, self._connection.turned(kind, body)))
+            super().append(messages.message(kind, self._encoding.turned(kind, body)))
 
 
 class EncodedFeed(CopyFeed):
     """COPY data in another encoding; a character may be cut by the end of a message."""
 
-    def __init__(self, connection: EncodedConnection, encoding: Encoding) -> None:
+    def __init__(self, connection: Pausable, encoding: Encoding) -> None:
         super().__init__(connection)
         self._encoding = encoding
         self._find_end = codecs.getincrementaldecoder(encoding.codec)
@@ -87,76 +105,51 @@ class EncodedFeed(CopyFeed):
         super().end(error)
 
 
-def _find_handlers(connection: Connection) -> None:
-    """After a change of the class: the handlers that the classes have of their own."""
-    connection._handlers |= {
-        core.Query: connection._on_query,
-        core.Parse: connection._on_parse,
-        core.Bind: connection._on_bind,
-        core.LargeBind: connection._on_large_bind,
-        core.Execute: connection._on_execute,
-        core.FunctionCall: connection._on_function_call,
-    }
+class ClientEncoding:
+    """Of one connection. `copies_texts`: COPY data that goes out is text."""
 
-
-class EncodedConnection(Connection):
-    """See the module's text."""
-
-    def begin(self, encoding: Encoding) -> None:
-        """From now on."""
+    def __init__(self, connection: EncodedConnection, encoding: Encoding) -> None:
+        self._connection = connection
         self.encoding = encoding
+        self.copies_texts = True
         self._columns: Sequence[Turn | None] | None = None  # of the rows that come; None: all of them are text
-        self._copies_texts = True  # COPY data that goes out is text
-        self.flush()
-        self._out = EncodedOut(self)
-        _find_handlers(self)
 
-    def _use_encoding(self, encoding: Encoding) -> None:
-        if not encoding.is_utf8:
-            self.begin(encoding)
-            return
-        self.flush()
-        self._out = []
-        self.__class__ = Connection  # type: ignore[assignment]
-        _find_handlers(self)
-
-    def flush(self) -> None:
-        super().flush()
-        if not isinstance(self._out, EncodedOut):
-            self._out = EncodedOut(self)
+    def handlers(self) -> dict[type, Callable[[Any], None]]:
+        """What takes the messages whose texts have to be turned."""
+        return {
+            core.Query: self._on_query,
+            TurnedQuery: self._connection.take_query,
+            core.Parse: self._on_parse,
+            core.Bind: self._on_bind,
+            core.LargeBind: self._on_large_bind,
+            core.Execute: self._on_execute,
+            core.FunctionCall: self._on_function_call,
+        }
 
     # ---- from the client --------------------------------------------------------------------------------------------
 
     def _to_server(self, data: bytes) -> bytes:
         return data if data.isascii() and self.encoding.width == 1 else self.encoding.decode(data).encode()
 
-    def _take_whole(self, data: bytes) -> bool:
-        return False
-
-    def _execute_at_once(self, execution: core.Execution, parameters: list[bytes | None], buffered: bool) -> bool:
-        return False
-
-    def _execute_batch(self, event: core.Bind) -> bool:
-        return False
-
     def _on_query(self, event: core.Query) -> None:
         self._columns = None
-        super()._on_query(core.Query(self._to_server(event.sql)))
+        self._connection.take_query(TurnedQuery(self._to_server(event.sql)))
 
     def _on_parse(self, event: core.Parse) -> None:
-        super()._on_parse(core.Parse(event.name, self._to_server(event.sql), event.types))
+        self._connection.take_parse(core.Parse(event.name, self._to_server(event.sql), event.types))
 
     def _on_bind(self, event: core.Bind) -> None:
         self._turn(event)
-        super()._on_bind(event)
+        self._connection.take_bind(event)
 
     def _on_large_bind(self, event: core.LargeBind) -> None:
         self._turn(event)
-        super()._on_large_bind(event)
+        self._connection.take_large_bind(event)
 
     def _turn(self, event: core.Bind) -> None:
-        assert self.session is not None
-        types = extended.named(self.session, event.statement).parameters.types
+        session = self._connection.session
+        assert session is not None
+        types = extended.named(session, event.statement).parameters.types
         if len(types) == len(event.parameters):
             formats = _each(event.parameter_formats, len(types))
             event.parameters = [
@@ -171,22 +164,19 @@ class EncodedConnection(Connection):
     def _on_function_call(self, event: core.FunctionCall) -> None:
         if any(value is not None and not value.isascii() for value in event.arguments) or event.result_format == 0:
             not_supported("function calls by OID with another client encoding than UTF8")
-        super()._on_function_call(event)
+        self._connection.take_function_call(event)
 
-    def _feed(self, binary: bool) -> CopyFeed:
-        return super()._feed(binary) if binary else EncodedFeed(self, self.encoding)
+    def feed(self, binary: bool) -> CopyFeed:
+        """What takes COPY data from the client."""
+        return CopyFeed(self._connection) if binary else EncodedFeed(self._connection, self.encoding)
 
     # ---- to the client ----------------------------------------------------------------------------------------------
 
-    def copy_out(self, columns: int, binary: bool) -> None:
-        self._copies_texts = not binary
-        super().copy_out(columns, binary)
-
     def _on_execute(self, event: core.Execute) -> None:
-        assert self.session is not None
-        portal = self.session.portal(event.portal)
+        assert self._connection.session is not None
+        portal = self._connection.session.portals.named(event.portal)
         self._columns = self._turns(portal.prepared, portal.formats)
-        super()._on_execute(event)
+        self._connection.take_execute(event)
 
     def _turns(self, prepared: Prepared, formats: Sequence[int]) -> Sequence[Turn | None] | None:
         if prepared.fields is None or not any(formats):
@@ -202,22 +192,12 @@ class EncodedConnection(Connection):
     def _shown(self, data: bytes) -> bytes:
         return self.encoding.encode_for_showing(data.decode())
 
-    def _ready(self, answer: bytes = b"") -> None:
-        session = self.session
-        assert session is not None
-        try:
-            self._out.append(answer)
-        except SqlError as error:
-            session.fail(error)
-            self._error(error)
-        super()._ready()
-
     def turned(self, kind: bytes, body: bytes) -> bytes:
         """The body of one message. Raises 22P05."""
         if kind == b"D":
             return self._row(body)
         if kind == b"d":
-            return self._to_client(body) if self._copies_texts else body
+            return self._to_client(body) if self.copies_texts else body
         if kind == b"T":
             return self._description(body)
         if kind in b"ENS":
@@ -255,7 +235,7 @@ class EncodedConnection(Connection):
             _, _, oid, _, _, code = _COLUMN.unpack_from(body, end + 1)
             turns.append(self._to_client if code == 0 else binary_turn(oid, self._to_client))
             position = end + 1 + _COLUMN.size
-        if not self._extended:
+        if not self._connection.extended:
             self._columns = turns
         return b"".join(parts)
 

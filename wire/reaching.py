@@ -146,7 +146,7 @@ class Reaching:
 
     def of_route(self, session: Session, route: Route) -> Reached | None:
         """Of a route, with what EXECUTE runs."""
-        known, place = self._known, session.setting("default_tablespace")
+        known, place = self._known, session.variables.get("default_tablespace")
         if (
             known[0] is not session.catalog
             or known[1] is not session.key
@@ -178,7 +178,7 @@ class Reaching:
             return None
         transaction = session.transaction
         isolation = transaction.isolation if transaction is not None else session.default_isolation
-        if isolation == SERIALIZABLE or session.setting("synchronous_commit") in ("off", "remote_apply"):
+        if isolation == SERIALIZABLE or session.variables.get("synchronous_commit") in ("off", "remote_apply"):
             return None  # the one is watched, the other remembered, in one place
         return needed if len(needed) == 1 or self._replica.led_together(needed) else None
 

@@ -18,13 +18,13 @@ TELL_AFTER = 5.0  # seconds
 
 def _tell(session: Session, table: Table) -> None:
     """PostgreSQL would wait for single rows only: whoever waits for the whole table is to know for whom."""
-    if session.tell_now is None or session.transaction is None:
+    if session.client.tell_now is None or session.transaction is None:
         return
-    blockers = session.blockers(session.process_id)
+    blockers = session.functions.blockers(session.process_id)
     detail = " ".join(f"Process {process} holds a lock of it{_since(session, process)}." for process in blockers)
     hint = "pg_blocking_pids() and pg_stat_activity show who; a change of 2,000 rows or fewer locks rows only."
     message = f'waiting for all writers of table "{table.name}" to end their transactions'
-    session.tell_now(SqlError("00000", message, severity="NOTICE", detail=detail or None, hint=hint))
+    session.client.tell_now(SqlError("00000", message, severity="NOTICE", detail=detail or None, hint=hint))
 
 
 def _since(session: Session, process: int) -> str:

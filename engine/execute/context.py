@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SessionServices(Protocol):
-    """What functions may ask of their session (CallContext.session). engine/session/state.py implements it."""
+    """What functions may ask of their session (CallContext.session). engine/session/functions.py implements it."""
 
     user_name: str
     session_user_name: str

@@ -3,7 +3,7 @@ engine/past)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 class NodeSession(Protocol):
     """A session that is open on the node."""
-
-    on_lead: Callable[[], None] | None
 
     @property
     def process_id(self) -> int: ...
@@ -52,6 +50,9 @@ class NodeSession(Protocol):
         """The tablespaces, by id, that the node must lead for what the session has done in its transaction."""
 
     def begin_implicit(self) -> Transaction: ...
+    def node_leads(self) -> None:
+        """The node has become the leader."""
+
     def cancel(self, error: SqlError | None = None) -> None: ...
     def lose_transaction(self, error: SqlError) -> None:
         """The node leads no more: whatever the session runs ends with the error, and its transaction is over."""

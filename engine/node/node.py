@@ -247,8 +247,7 @@ class Node:
         self.bootstrap()
         self.deferred.clear()
         for session in list(self.sessions.values()):
-            if session.on_lead is not None:
-                session.on_lead()
+            session.node_leads()
 
     def step_down(self, committed: int, error: SqlError) -> None:
         """This node leads no more; nothing above the LSN is committed. Ends every transaction with the error, and
@@ -402,7 +401,7 @@ class Node:
 
     def _plan_the_past_anew(self) -> None:
         """What has been revoked is to be noticed by sessions that stand on the past too: their plans were checked
-        against the rights of before (SessionState.check_privileges)."""
+        against the rights of before (`Identity.check_privileges`)."""
         standing = [session for session in self.sessions.values() if session.node is not self]
         for node in {session.node for session in standing}:
             node.catalogs = {oid: copy(catalog) for oid, catalog in node.catalogs.items()}

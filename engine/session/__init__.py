@@ -3,17 +3,23 @@
 How statements are planned and run is in engine/statements, which lies above: what a session needs of it is handed in
 when it is opened (interface.py, engine/connect.py).
 
-    session.py                      `Session`, and how a plan on the row path runs;  state.py, transactions.py,
-                                    leadership.py    its layers
+    session.py                      `Session`: what the cached path reads, and the parts:
+    row_runner.py                   running row plans at once
+    transactions.py, waits.py, leadership.py    the transaction; what is waited for, and for how long; what a node of a
+                                    cluster tells the session, and takes over from another one
+    asynchronous_commit.py          other values of `synchronous_commit`, as other objects for these
+    identity.py, variables.py, sequences.py    who the session is and may do; SET and SHOW; nextval() and its kin
+    portals.py, client.py, functions.py    portals by name; how the client is told; what functions ask
+    advisory.py, notifications.py, large_objects.py    advisory locks, LISTEN and NOTIFY, large objects
+
     prepared.py, plan.py, parameters.py, portal.py    a planned statement, what is known of its plan, its parameters;
                                     a statement that was bound
-    settings.py, server_settings.py    SET, SHOW. The server's: engine/configuration.py, shoal/reload.py,
+    settings.py, server_settings.py    the settings themselves. The server's: engine/configuration.py, shoal/reload.py,
                                     shoal/auto_conf.py
-    asynchronous_commit.py          `synchronous_commit`;  two_phase.py  PREPARE TRANSACTION
-    serializing.py, safe_snapshots.py    SERIALIZABLE statements of the columnar path; DEFERRABLE
-    positioned.py                   WHERE CURRENT OF, and which cursors scroll
-    advisory.py, notifications.py, large_objects.py    advisory locks, LISTEN and NOTIFY, large objects
-    answer.py                       where answers go;  waiting.py  waits for other things than locks
-    open_sessions.py                all sessions of a node;  signals.py, errors.py  who may cancel whom, and with what
-    statement_log.py                what goes into the log;  statement_texts.py  which texts are long
+    two_phase.py, serializing.py, safe_snapshots.py    PREPARE TRANSACTION; SERIALIZABLE statements of the columnar path;
+                                    DEFERRABLE
+    positioned.py, shown_rows.py    WHERE CURRENT OF, and which cursors scroll; errors that show a row
+    answer.py, waiting.py           where answers go; waits for other things than locks
+    activity.py, open_sessions.py, signals.py    what others see of a session; all of a node; who may cancel whom
+    statement_log.py, statement_texts.py, errors.py    what goes into the log; which texts are long; what ends statements
 """

@@ -5,7 +5,8 @@
     remote_apply    the client is told when the commit is durable and every replica that lives has applied it
     local, remote_write    as on: the changelog is the only place where a commit is, and it is there whole or not at all
 
-A session becomes a `DeferringSession` with the first SET of such a value, and stays one; no other session pays for it.
+With the first SET of such a value a session gets other objects for its transactions, its waits and its row plans
+(`become_asynchronous`), and keeps them; no other session pays for it.
 
 **What a session sees that has not waited.** Other sessions read durable state only. This one reads up to everything
 that any session was told early, its own commits among it (`Node.deferred`): single statements on the row path read at
@@ -32,8 +33,10 @@ from engine.session.errors import aborted
 from engine.session.leadership import commits_lost
 from engine.session.plan import RunRow
 from engine.session.prepared import Prepared
-from engine.session.session import Session
+from engine.session.row_runner import RowRunner
+from engine.session.transactions import TransactionControl
 from engine.session.waiting import DurabilityWait
+from engine.session.waits import Waits
 from engine.storage.moments import SLOT_SHIFT, Lsn
 from engine.storage.stores import ObservedStores
 from engine.storage.tablespace import Tablespace
@@ -43,6 +46,7 @@ from engine.txn.row_locks import RowLocks
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
+    from engine.session.session import Session
     from engine.txn.commit import Acknowledge, Lost
 
 LIMIT = 0.6  # seconds; PostgreSQL's is three times wal_writer_delay, 0.2 s
@@ -76,61 +80,31 @@ class AheadTransaction(Transaction):
         return super().begin_statement()
 
 
-class DeferringSession(Session):
-    """See the module's text. Never constructed: a Session becomes one."""
+class AsynchronousCommits:
+    """What a session knows of commits that were not durable when it was told of them. `unwaited`: their positions, by
+    slot."""
 
-    unwaited: dict[int, int]
-    """By slot, the positions up to which it knows of commits that were not durable when it was told."""
-    # What a Session that becomes one begins with.
-    _lost: SqlError | None = None  # what it is to end with
-    _since = 0.0  # loop time: something has been unwaited since
-    _to_apply = 0  # the position of a commit that is to be applied by the replicas too
-    _applying: asyncio.Future[bool] | None = None
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.unwaited: dict[int, int] = {}
+        self._lost: SqlError | None = None  # what it is to end with
+        self._since = 0.0  # loop time: something has been unwaited since
 
     @property
     def waits_for_nothing(self) -> bool:
         """Whether everything that it was told of is durable."""
-        durable = self.node.store.durable_lsn
+        durable = self._session.node.store.durable_lsn
         return all(position <= durable for position in self.unwaited.values())
 
-    # ---- commits ----------------------------------------------------------------------------------------------------
-
-    def _new_transaction(self) -> Transaction:
-        made = super()._new_transaction()
-        node = self.node
-        return AheadTransaction(
-            made.store, node.row_locks, node.table_locks, made.process_id, made.start_time, made.isolation,
-            made.read_only,
-        )  # fmt: skip
-
-    def _commit(self) -> int:
-        transaction = self.transaction
-        assert transaction is not None
-        self._check()
-        level = self.settings.get("synchronous_commit")  # SET LOCAL ends with the commit
-        wrote = transaction.has_writes
-        if wrote and isinstance(transaction.store, ObservedStores):
-            durable = self.node.store.durable_lsn
-            transaction.store.observed.update(slot for slot, at in self.unwaited.items() if at > durable)
-        lsn = super()._commit()
-        if not wrote or transaction.changed_objects:
-            return lsn
-        if level == "remote_apply":
-            self._to_apply = lsn
-        elif level == "off" and self._may_defer(lsn >> SLOT_SHIFT):
-            self.node.deferred[lsn >> SLOT_SHIFT] = lsn
-            self._know(lsn)
-            return 0
-        return lsn
-
-    def _may_defer(self, slot: int) -> bool:
-        store = self.node.store
+    def may_defer(self, slot: int) -> bool:
+        """Whether a commit in that tablespace may be told of now."""
+        store = self._session.node.store
         space = store if isinstance(store, Tablespace) else store.spaces[slot]
         if space is None or space.pressure:
             return False
         return self.waits_for_nothing or asyncio.get_running_loop().time() - self._since < LIMIT
 
-    def _know(self, position: int) -> None:
+    def know(self, position: int) -> None:
         """The session was told of a commit that is not durable: it wants to hear of its loss."""
         unwaited = self.unwaited
         if self.waits_for_nothing:
@@ -139,85 +113,76 @@ class DeferringSession(Session):
         before = unwaited.get(slot, 0)
         if position > before:
             unwaited[slot] = position
-            if before <= self.node.store.durable_lsn:
+            if before <= self._session.node.store.durable_lsn:
                 self._watch(slot)
 
     def _watch(self, slot: int) -> None:
-        self.node.commits.wait(self.unwaited[slot], partial(self._durable, slot), self._was_lost)
+        self._session.node.commits.wait(self.unwaited[slot], partial(self._durable, slot), self._was_lost)
 
     def _durable(self, slot: int) -> None:
         """What was watched is durable; later commits may not be."""
         self._since = asyncio.get_running_loop().time()
-        if self.unwaited[slot] > self.node.store.durable_lsn:
+        on_durable = self._session.client.on_durable
+        if self.unwaited[slot] > self._session.node.store.durable_lsn:
             self._watch(slot)
-        elif self.on_durable is not None and self.waits_for_nothing:
-            self.on_durable()
+        elif on_durable is not None and self.waits_for_nothing:
+            on_durable()
 
     def _was_lost(self, _: SqlError) -> None:
         if self._lost is None:
             self._lost = commits_lost()
-            asyncio.get_running_loop().call_soon(self.cancel, self._lost)
+            asyncio.get_running_loop().call_soon(self._session.cancel, self._lost)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises 08006 where a commit that it was told of is lost."""
         if self._lost is not None:
             raise self._lost
 
-    def late(self, transaction: Transaction) -> int:
-        at = super().late(transaction)
-        if (
-            at
-            and self.settings.get("synchronous_commit") == "off"
-            and at <= self.node.deferred.get(at >> SLOT_SHIFT, 0)
-        ):
-            self._know(at)
-            return 0
-        return at
-
-    # ---- reads ------------------------------------------------------------------------------------------------------
-
-    def _ahead(self) -> list[int]:
+    def ahead(self) -> list[int]:
         """The positions of what was told early and is not durable yet."""
-        durable = self.node.store.durable_lsn
-        return [position for position in self.node.deferred.values() if position > durable]
+        node = self._session.node
+        durable = node.store.durable_lsn
+        return [position for position in node.deferred.values() if position > durable]
 
-    def execute_row(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[bytes, int, int]:
-        self._check()
-        ahead = self._ahead()
-        if not ahead:
-            return super().execute_row(prepared, run, parameters)
-        if self.status == "E":
-            raise aborted()
-        transaction = self.transaction or self.begin_implicit()
-        if transaction.isolation != READ_COMMITTED:
-            if not transaction.has_snapshot:
-                raise LockWait(DurabilityWait(self.node, ahead))
-            return super().execute_row(prepared, run, parameters)
-        if not (isinstance(transaction, AheadTransaction) and isinstance(transaction.store, Tablespace)):
-            raise LockWait(DurabilityWait(self.node, ahead))
-        transaction.ahead = ahead[0]
-        try:
-            found = super().execute_row(prepared, run, parameters)
-        finally:
-            transaction.ahead = 0
-        self._know(ahead[0])
-        return found
+
+class AsynchronousWaits(Waits):
+    """Waits of a session that is told of commits early, or when the replicas have applied them."""
+
+    def __init__(self, session: Session, known: AsynchronousCommits) -> None:
+        super().__init__(session)
+        self._known = known
+        self.to_apply = 0  # the position of a commit that is to be applied by the replicas too
+        self._applying: asyncio.Future[bool] | None = None
+
+    @property
+    def for_nothing(self) -> bool:
+        return self._known.waits_for_nothing
 
     async def catch_up(self) -> None:
-        self._check()
-        for position in self._ahead():
+        self._known.check()
+        for position in self._known.ahead():
             await self.durable(position)
+
+    def late(self, transaction: Transaction) -> int:
+        at = super().late(transaction)
+        session = self._session
+        early = at and session.settings.get("synchronous_commit") == "off"
+        if early and at <= session.node.deferred.get(at >> SLOT_SHIFT, 0):
+            self._known.know(at)
+            return 0
+        return at
 
     # ---- what the replicas have applied -----------------------------------------------------------------------------
 
     def await_commit(self, lsn: int, acknowledge: Acknowledge, lost: Lost) -> None:
-        position, self._to_apply = self._to_apply, 0
+        position, self.to_apply = self.to_apply, 0
         if position:
             super().await_commit(lsn, partial(self._durable_here, position, acknowledge), lost)
         else:
             super().await_commit(lsn, acknowledge, lost)
 
     def _durable_here(self, position: int, acknowledge: Acknowledge) -> None:
-        self.node.background(self._then_applied(position, acknowledge))
+        self._session.node.background(self._then_applied(position, acknowledge))
 
     async def _then_applied(self, position: int, acknowledge: Acknowledge) -> None:
         await self._wait_applied(position)
@@ -225,13 +190,13 @@ class DeferringSession(Session):
 
     async def durable(self, lsn: Lsn) -> None:
         await super().durable(lsn)
-        if self._to_apply and lsn == self._to_apply:
-            position, self._to_apply = self._to_apply, 0
+        if self.to_apply and lsn == self.to_apply:
+            position, self.to_apply = self.to_apply, 0
             await self._wait_applied(position)
 
     async def _wait_applied(self, position: int) -> None:
         """Returns when every replica that lives has applied it, or with a warning: what is committed stays so."""
-        wait = self.node.applied_elsewhere
+        wait = self._session.node.applied_elsewhere
         if wait is None:
             return
         self._applying = asyncio.ensure_future(wait(position))
@@ -240,7 +205,7 @@ class DeferringSession(Session):
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():  # of the statement: the commit stays
-                self.cancel_error = None
+                self._session.cancel_error = None
                 task.uncancel()
             self._applying.cancel()
             self._warn_of_replicas("canceling the wait for the replicas due to user request")
@@ -251,25 +216,88 @@ class DeferringSession(Session):
             self._applying = None
 
     def _warn_of_replicas(self, message: str) -> None:
-        self.notices.append(
-            SqlError(
-                "01000",
-                message,
-                detail="The transaction has already committed, but some replica may not have applied it yet.",
-                severity="WARNING",
-            )
-        )
+        detail = "The transaction has already committed, but some replica may not have applied it yet."
+        self._session.notices.append(SqlError("01000", message, detail=detail, severity="WARNING"))
 
-    def cancel(self, error: SqlError | None = None) -> None:
-        if self._applying is not None and self.task is None:
-            self._applying.cancel()
-        else:
-            super().cancel(error)
+    def cancel(self) -> bool:
+        if self._applying is None or self._session.task is not None:
+            return False
+        self._applying.cancel()
+        return True
 
 
-def as_deferring(session: Session) -> None:
-    """Makes the session one, if it is none yet."""
-    if not isinstance(session, DeferringSession):
-        session.__class__ = DeferringSession
-        assert isinstance(session, DeferringSession)
-        session.unwaited = {}
+class AsynchronousTransactions(TransactionControl):
+    """Commits that the client is told of early, or when the replicas have applied them."""
+
+    def __init__(self, session: Session, known: AsynchronousCommits, waits: AsynchronousWaits) -> None:
+        super().__init__(session)
+        self._known = known
+        self._waits = waits
+
+    def new_transaction(self) -> Transaction:
+        made, node = super().new_transaction(), self.session.node
+        return AheadTransaction(
+            made.store, node.row_locks, node.table_locks, made.process_id, made.start_time, made.isolation,
+            made.read_only,
+        )  # fmt: skip
+
+    def commit(self) -> int:
+        session, known = self.session, self._known
+        transaction = session.transaction
+        assert transaction is not None
+        known.check()
+        level = session.settings.get("synchronous_commit")  # SET LOCAL ends with the commit
+        wrote = transaction.has_writes
+        if wrote and isinstance(transaction.store, ObservedStores):
+            durable = session.node.store.durable_lsn
+            transaction.store.observed.update(slot for slot, at in known.unwaited.items() if at > durable)
+        lsn = super().commit()
+        if not wrote or transaction.changed_objects:
+            return lsn
+        if level == "remote_apply":
+            self._waits.to_apply = lsn
+        elif level == "off" and known.may_defer(lsn >> SLOT_SHIFT):
+            session.node.deferred[lsn >> SLOT_SHIFT] = lsn
+            known.know(lsn)
+            return 0
+        return lsn
+
+
+class AheadRunner(RowRunner):
+    """Single statements on the row path read what is sequenced, up to what any session was told early."""
+
+    def __init__(self, session: Session, known: AsynchronousCommits) -> None:
+        super().__init__(session)
+        self._known = known
+
+    def run(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[bytes, int, int]:
+        session, known = self.session, self._known
+        known.check()
+        ahead = known.ahead()
+        if not ahead:
+            return super().run(prepared, run, parameters)
+        if session.status == "E":
+            raise aborted()
+        transaction = session.transaction or session.begin_implicit()
+        if transaction.isolation != READ_COMMITTED:
+            if not transaction.has_snapshot:
+                raise LockWait(DurabilityWait(session.node, ahead))
+            return super().run(prepared, run, parameters)
+        if not (isinstance(transaction, AheadTransaction) and isinstance(transaction.store, Tablespace)):
+            raise LockWait(DurabilityWait(session.node, ahead))
+        transaction.ahead = ahead[0]
+        try:
+            found = super().run(prepared, run, parameters)
+        finally:
+            transaction.ahead = 0
+        known.know(ahead[0])
+        return found
+
+
+def become_asynchronous(session: Session) -> None:
+    """Gives the session what it needs for such values of `synchronous_commit`, if it has not got it yet."""
+    if not isinstance(session.waits, AsynchronousWaits):
+        known = AsynchronousCommits(session)
+        session.waits = waits = AsynchronousWaits(session, known)
+        session.transactions = AsynchronousTransactions(session, known, waits)
+        session.plain_rows = AheadRunner(session, known)

@@ -1,15 +1,76 @@
-"""What a session asks of the packages above it. engine/connect.py joins them."""
+"""What the parts of a session ask of it, and what it asks of the packages above it.
+
+A part knows `SessionCore`, so that it needs not know all other parts. engine/connect.py joins the packages.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from catalog.schema import VirtualTable
+    from catalog.errors import SqlError
+    from catalog.memory import Account
+    from catalog.schema import Catalog, Role, VirtualTable
     from engine.columnar.interface import VirtualContent
-    from engine.session.session import Session
+    from engine.node.node import Node
+    from engine.node.plan_cache import PlanKey
+    from engine.session.settings import Settings
+    from engine.sql.analyze import Environment
     from engine.txn.transaction import Transaction
+
+
+S = TypeVar("S")
+
+
+class SessionCore(Protocol):
+    """What a session is, whatever it is made of. `present` is the node, also where the session reads another one, of
+    the past; `status` as ReadyForQuery shows it: I T E."""
+
+    node: Node
+    present: Node
+    transaction: Transaction | None
+    in_block: bool
+    status: str
+    temporary_schema: int | None
+    settings: Settings
+    notices: list[SqlError]
+    waited: float
+    task: asyncio.Task[None] | None
+    cancel_error: SqlError | None
+
+    @property
+    def process_id(self) -> int: ...
+    @property
+    def role(self) -> Role: ...
+    @property
+    def user_name(self) -> str: ...
+    @property
+    def session_user_name(self) -> str: ...
+    @property
+    def database_oid(self) -> int: ...
+    @property
+    def memory(self) -> Account: ...
+    @property
+    def key(self) -> PlanKey: ...
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def catalog_today(self) -> Catalog | None: ...
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def default_read_only(self) -> bool: ...
+    @property
+    def lock_timeout(self) -> int: ...
+    @property
+    def statement_timeout(self) -> int: ...
+
+    def settings_changed(self) -> None: ...
+    def begin_implicit(self) -> Transaction: ...
+    def cancel(self, error: SqlError | None = None) -> None: ...
+    def warn(self, sqlstate: str, message: str, severity: str = "WARNING", hint: str | None = None) -> None: ...
 
 
 class SystemViews(Protocol):
@@ -36,8 +97,8 @@ class TemporaryTables(Protocol):
         """Drops the session's temporary schema with all that is in it, in a transaction of its own."""
 
 
-class SessionParts(NamedTuple):
+class SessionParts(NamedTuple, Generic[S]):
     """What makes the parts of a session that lie above it."""
 
-    views: Callable[[Session], SystemViews]
-    temporary: Callable[[Session], TemporaryTables]
+    views: Callable[[S], SystemViews]
+    temporary: Callable[[S], TemporaryTables]

@@ -14,7 +14,6 @@ it reports what it would do, and the client's node does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +24,7 @@ from engine.node.listeners import KEY, Notification
 
 if TYPE_CHECKING:
     from engine.node.node import Node
+    from engine.session.client import Client
     from engine.txn.commit import CommitQueue
     from engine.txn.joint import JointCommits
     from engine.txn.transaction import Savepoint, Transaction
@@ -41,8 +41,7 @@ class _Session(Protocol):
     node: Node
     database_oid: int
     process_id: int
-    on_told: Callable[[], None] | None
-    listens_elsewhere: list[Action] | None
+    client: Client
 
     def cancel(self, error: SqlError | None = None) -> None: ...
 
@@ -73,7 +72,7 @@ class SessionNotifications:
 
     def act(self, action: str, channel: str = "") -> None:
         """LISTEN and UNLISTEN, in the session's transaction. Raises 0A000 where nothing can be sent unasked."""
-        if action == LISTEN and self._session.on_told is None and self._session.listens_elsewhere is None:
+        if action == LISTEN and self._session.client.on_told is None and self._session.client.listens_elsewhere is None:
             not_supported("LISTEN on a connection of this kind")
         self._actions.append((action, channel))
 
@@ -118,8 +117,8 @@ class SessionNotifications:
         """The transaction is sequenced at this LSN."""
         for action, channel in self._actions:
             self.do(action, channel)
-        if self._session.listens_elsewhere is not None:
-            self._session.listens_elsewhere += self._actions
+        if self._session.client.listens_elsewhere is not None:
+            self._session.client.listens_elsewhere += self._actions
         self.rolled_back()
         if row is not None:
             commits.wait(lsn, partial(self._listeners.deliver, row), _never)
@@ -133,7 +132,7 @@ class SessionNotifications:
         """Listens, or ends it, at once."""
         database = self._session.database_oid
         if action == LISTEN:
-            if self._session.on_told is not None:
+            if self._session.client.on_told is not None:
                 self._channels[channel] = None
                 self._listeners.add(database, channel, self)
             return
@@ -154,8 +153,8 @@ class SessionNotifications:
             self.do(UNLISTEN_ALL, "")
             self.pending.clear()
             self._session.cancel(SqlError("54000", "too many notifications in the NOTIFY queue", severity="FATAL"))
-        elif self._session.on_told is not None:
-            self._session.on_told()
+        elif self._session.client.on_told is not None:
+            self._session.client.on_told()
 
     def take(self) -> list[Notification]:
         """What the client is to be sent now."""

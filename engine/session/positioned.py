@@ -13,7 +13,7 @@ takes only where an index gives the order.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from engine.sql import tree
 from engine.storage.keys import row_key_encoder, row_number_key
 
 if TYPE_CHECKING:
-    from engine.session.state import SessionState
+    from engine.session.portal import Portal
     from engine.txn.transaction import Transaction
 
 _LENGTH = struct.Struct(">i")
@@ -153,16 +153,16 @@ def separated(rows: list[bytes], width: int) -> tuple[list[bytes], list[tuple[by
     return shown, places
 
 
-def current_row(session: SessionState, cursor: str, table: Table) -> bytes:
+def current_row(portals: Mapping[bytes, Portal], transaction: Transaction | None, cursor: str, table: Table) -> bytes:
     """The key of the table's row under which the cursor is. Raises 34000 if there is no such cursor, 24000 if it is on
     no row or cannot say."""
-    portal = session.portals.get(cursor.encode())
+    portal = portals.get(cursor.encode())
     if portal is None:
         raise SqlError("34000", f'cursor "{cursor}" does not exist')
     if portal.rows is None:
         not_supported("WHERE CURRENT OF a portal that was not declared")
     positions = portal.positions
-    if portal.holdable and (positions is None or positions.transaction is not session.transaction):
+    if portal.holdable and (positions is None or positions.transaction is not transaction):
         raise SqlError("24000", f'cursor "{cursor}" is held from a previous transaction')
     places = _places_of(cursor, table, positions)
     assert positions is not None

@@ -1,53 +1,119 @@
-"""A session: one connection's settings, transaction, prepared statements and portals, and the road of its statements.
+"""A session: what one connection is, and what is made of it.
 
-Two ways in, both used by the wire (and by the embedded library):
+The cached path, without a look at anything that could wait:
 
-    find / execute_row / finish    the cached path. Plain synchronous calls; nothing is awaited, nothing is allocated
-                                   that could have been made at planning. LockWait, RowPathFull and any other need to
-                                   wait send the statement to the second way
-    run / simple_query             everything: `async` calls that may wait for locks, for the worker, for durability
+    find        engine/statements/find.py    the plan of a text
+    rows.run    row_runner.py                runs a row plan
+    finish      transactions.py              commits
 
-Four layers, each of which knows only those below it, and the module that runs what may wait:
+Everything else may wait: engine/statements/run.py. What the cached path reads stands here; the rest is in parts, each
+of which has its own methods:
 
-    Session                 this file         cached path, named statements and portals     -> running.py
-    LedSession              leadership.py     what a node of a cluster asks of it
-    TransactionalSession    transactions.py   BEGIN to COMMIT, savepoints, locks and waits
-    SessionState            state.py          identity, settings, catalog, what functions ask
-
-They are one object, not several, because the cached path reads all of it for every statement.
+    identity, variables, sequences, portals, advisory, notifications, large_objects, client
+    transactions, waits, timeouts, leadership, rows
+    views, temporary    what packages above give it (interface.py)
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Sequence
-from itertools import islice
 from time import perf_counter
+from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
-from catalog.schema import Role, VirtualTable
-from engine.execute.context import RowPathFull
+from catalog.errors import SqlError, not_supported
+from catalog.functions.base import CallContext
+from catalog.memory import UNLIMITED, Account
+from catalog.privileges import may_set
+from catalog.schema import Catalog, Database, Role
+from engine.execute.context import ExecContext
 from engine.node.node import Node
-from engine.session import serializing, statement_log
+from engine.node.plan_cache import PlanCache, PlanKey
+from engine.past.nodes import PastNode
+from engine.session import statement_log
+from engine.session.advisory import AdvisoryLocks
+from engine.session.asynchronous_commit import become_asynchronous
+from engine.session.client import Client
 from engine.session.errors import aborted, canceled
+from engine.session.functions import FunctionServices
+from engine.session.identity import Identity
 from engine.session.interface import SessionParts
-from engine.session.leadership import LedSession
-from engine.session.plan import RunRow
-from engine.session.portal import Portal
-from engine.session.prepared import Prepared, StalePlan
-from engine.session.statement_texts import utf8
-from engine.session.transactions import ends_block
-from engine.session.waiting import wait_for_met
+from engine.session.large_objects import LargeObjects
+from engine.session.leadership import Leadership
+from engine.session.notifications import SessionNotifications
+from engine.session.portals import Portals
+from engine.session.prepared import Prepared
+from engine.session.row_runner import RowRunner, SerializableRunner, WatchedRunner
+from engine.session.sequences import SessionSequences
+from engine.session.settings import (
+    IDENTITIES,
+    MEMORY_LIMITS,
+    Settings,
+    byte_count,
+    is_for_superusers,
+    milliseconds,
+    not_permitted,
+)
+from engine.session.transactions import TransactionControl, ends_block
+from engine.session.variables import SessionVariables
+from engine.session.waiting import Work
+from engine.session.waits import Timeouts, Waits
 from engine.sql import ast
-from engine.txn.interface import SERIALIZABLE, LockWait
+from engine.sql.analyze import Environment
+from engine.sql.analyze.environment import usable_path
+from engine.statistics.statements import threshold
+from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
+from engine.txn.serializable import Safety
 from engine.txn.transaction import Transaction
 
+if TYPE_CHECKING:
+    from engine.bulk.progress import CopyProgress
+    from engine.storage.moments import Lsn
 
-class Session(LedSession):
+
+def _nothing() -> None:
+    pass
+
+
+# What a client does not hear, by client_min_messages; with one of the levels from debug1 to debug5 it hears all.
+UNHEARD = {
+    "log": frozenset({"DEBUG"}), "notice": frozenset({"DEBUG"}), "warning": frozenset({"DEBUG", "NOTICE"}),
+    "error": frozenset({"DEBUG", "NOTICE", "WARNING"}),
+}  # fmt: skip
+
+
+class StatementContext(ExecContext):
+    """The context of the cached path, one per session: a statement that asks for no time pays for none.
+
+    `made` is the statement's CallContext once something has asked for it.
+    """
+
+    __slots__ = ("_session", "made")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.made: CallContext | None = None
+        super().__init__(
+            session.node.store.current, None, session.call_now(), session.committed_catalog, session.key.format
+        )
+
+    @property
+    def call(self) -> CallContext:
+        if self.made is None:
+            self.made = self._session.call_now()
+        return self.made
+
+    @call.setter
+    def call(self, made: CallContext) -> None:
+        self.made = made
+
+
+class Session:
     """`database` is the name that goes with the OID; `parameters` are the settings of the startup packet; `parts` are
     what packages above give it. Raises what SET of the parameters does."""
 
-    _unwatched: Callable[[Prepared, RunRow, Sequence[object]], tuple[bytes, int, int]]
+    process_id: int  # the node gives it to the whole session, for CancelRequest and pg_backend_pid()
+    secret: bytes
 
     def __init__(
         self,
@@ -56,58 +122,298 @@ class Session(LedSession):
         database_oid: int,
         database: str,
         parameters: dict[str, str],
-        parts: SessionParts,
+        parts: SessionParts[Session],
     ) -> None:
-        super().__init__(node, role, database_oid, database, parameters)
+        self.node = node
+        self.present = node  # the same, unless the session reads the past (engine/statements/as_of.py)
+        self.today: Node | None = None  # the present node, in a session that reads the past for another one
+        self.past_reader: object = None  # what the last statement with AS OF was run by
+        self.memory = Account(node.memory)
+        self.role = role
+        self.database_oid = database_oid
+        self.database_name = database
+        self.session_user_name = self.user_name = role.name
+        self.transaction: Transaction | None = None
+        self.status = "I"
+        self.in_block = False
+        self.prepared: dict[bytes, Prepared] = {}
+        self.notices: list[SqlError] = []
+        self.temporary_schema: int | None = None
+        self.last_commit = 0  # LSN, of this session
+        self.work: dict[str, Work] = {}  # what functions wait for, by their names
+        self.copying: CopyProgress | None = None  # while a COPY runs
+        self.safety: Safety | None = None  # of the snapshot that it waits for
+        self._environment: tuple[tuple[PlanKey, int | None], Environment] | None = None  # the last, and of what
+        self._begin_activity()
+        self._make_parts()
+        self._start_settings(parameters)
+        self._follow_settings()
+        self.settings.on_change = self.settings_changed
+        self.row_context = StatementContext(self)
+        self.row_context.next_row_number = node.next_row_number
+        self.row_context.written = node.written
+        self._limit_memory()
         self.parts = parts
         self.views = parts.views(self)
         self.temporary = parts.temporary(self)
         self.process_id, self.secret = node.register(self)
         node.activity.opened(self)
 
-    def _settings_changed(self) -> None:
-        super()._settings_changed()
-        if self.settings.get("synchronous_commit") in ("off", "remote_apply"):
-            from engine.session.asynchronous_commit import as_deferring
+    def _begin_activity(self) -> None:
+        """What others see of it (activity.py)."""
+        self.task: asyncio.Task[None] | None = None
+        self.running = False  # the task has begun: before that, cancelling it would keep it from cleaning up
+        self.cancel_error: SqlError | None = None
+        self.shown: Prepared | bytes | str = ""  # the statement that runs, or ran last
+        self.began = 0.0  # when it began: time.perf_counter(), 0 before the first one
+        self.ended = 0.0  # the same of the end of the last one that may have waited
+        self.waited = 0.0  # seconds that the statement has waited for locks, before it runs again
+        self.depth = 0  # statements under way, one inside the other, that may wait
+        self.commits = 0
+        self.rollbacks = 0
 
-            as_deferring(self)
-        # Where every statement is SERIALIZABLE, none may read without a transaction; nobody else is to pay for that.
-        if self.default_isolation == SERIALIZABLE:
-            self.__dict__["execute_row"] = self._execute_row_serializable
-        else:
-            self.__dict__.pop("execute_row", None)
-        if self.log_over != math.inf:  # the same of a log of what took long
-            self._unwatched = self.execute_row
-            self.__dict__["execute_row"] = self._execute_row_watched
-
-    def _execute_row_serializable(
-        self, prepared: Prepared, run: RunRow, parameters: Sequence[object]
-    ) -> tuple[bytes, int, int]:
-        if self.transaction is None and self.status != "E":
-            self.begin_implicit()
-        return type(self).execute_row(self, prepared, run, parameters)
-
-    def _execute_row_watched(
-        self, prepared: Prepared, run: RunRow, parameters: Sequence[object]
-    ) -> tuple[bytes, int, int]:
-        began = perf_counter() - self.waited
-        found = self._unwatched(prepared, run, parameters)
-        statement_log.ran(self, prepared, perf_counter() - began)
-        return found
+    def _make_parts(self) -> None:
+        self.identity = Identity(self)
+        self.variables = SessionVariables(self)
+        self.sequences = SessionSequences(self)
+        self.portals = Portals(self)
+        self.functions = FunctionServices(self)
+        self.client = Client(self.node.clock())
+        self.leadership = Leadership(self)
+        self.timeouts = Timeouts(self)
+        self.transactions = TransactionControl(self)
+        self.waits = Waits(self)
+        self.plain_rows = self.rows = RowRunner(self)  # without, and with what settings ask for beside
+        self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
+        self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
+        self.large_objects_held: LargeObjects | None = None  # once it has used large objects
 
     @property
-    def surroundings(self) -> object:
-        """Names, definitions and privileges as the session sees them now."""
-        return self.views.surroundings
+    def advisory(self) -> AdvisoryLocks:
+        """The session's advisory locks."""
+        if self.advisory_held is None:
+            self.advisory_held = AdvisoryLocks(self, self.node.advisory_locks)
+        return self.advisory_held
 
-    def virtual_rows(self, relation: VirtualTable) -> object:
-        """The rows of a virtual table, for one execution."""
-        return self.views.rows(relation)
+    @property
+    def large_objects(self) -> LargeObjects:
+        """The session's large objects."""
+        if self.large_objects_held is None:
+            self.large_objects_held = LargeObjects(self)
+        return self.large_objects_held
 
-    def _end_temporary_tables(self, transaction: Transaction) -> None:
-        self.temporary.on_commit(transaction)
+    @property
+    def notifications(self) -> SessionNotifications:
+        """The session's part in LISTEN and NOTIFY."""
+        if self.notifying is None:
+            self.notifying = SessionNotifications(self)
+        return self.notifying
 
-    # ---- the cached path --------------------------------------------------------------------------------------------
+    def warn(self, sqlstate: str, message: str, severity: str = "WARNING", hint: str | None = None) -> None:
+        """A notice to be sent before the statement's answer."""
+        self.notices.append(SqlError(sqlstate, message, severity=severity, hint=hint))
+
+    # ---- settings ---------------------------------------------------------------------------------------------------
+
+    def _start_settings(self, parameters: dict[str, str]) -> None:
+        """The server's own defaults, ALTER DATABASE ... SET, ALTER ROLE ... SET, then the startup packet. Raises what
+        the latter's SET does; the former's are older than the values that are valid now, so what is wrong there is a
+        warning."""
+        self._custom_bytes = 0  # of settings that the session has made up, as its memory counts them
+        self.settings = settings = Settings({})
+        settings.force("is_superuser", "on" if self.role.superuser else "off")
+        settings.force("session_authorization", self.role.name)
+        catalog, variables = self.node.shared_catalog, self.variables
+        database, role = catalog.get(self.database_oid), catalog.get(self.role.oid)
+        if isinstance(database, Database):
+            settings.force("lc_collate", database.collate)
+            settings.force("lc_ctype", database.ctype)
+        for name, value in self.node.default_settings.items():
+            settings.set(name, value)
+        for item in (database, role):
+            for name, value in item.settings if isinstance(item, Database | Role) else ():
+                if name.lower() in IDENTITIES:
+                    continue
+                try:
+                    variables.check_encoding(name, value)
+                    settings.set(name, value)
+                except SqlError as error:
+                    self.warn(error.sqlstate, error.message)
+        variables.given_limits = {name: settings.get(name) for name in MEMORY_LIMITS}
+        for name, value in parameters.items():
+            if name.lower() in IDENTITIES:
+                not_supported(f"{name.lower()} in the startup packet")
+            if not may_set(self.committed_catalog, self.role, name):
+                if is_for_superusers(name):
+                    raise not_permitted(name)
+                variables.check_limit(name, value)
+            variables.check_encoding(name, value)
+            settings.set(name, value)
+        settings.become_defaults()
+
+    def settings_changed(self) -> None:
+        """Settings have other values, or the session acts as somebody else."""
+        self._follow_settings()
+        self._limit_memory()
+
+    def _follow_settings(self) -> None:
+        settings = self.settings
+        self._find_plans()
+        self.statement_timeout = milliseconds(settings.get("statement_timeout"))
+        self.lock_timeout = milliseconds(settings.get("lock_timeout"))
+        self.timeouts.follow(milliseconds(settings.get("transaction_timeout")))
+        self.idle_timeouts = {
+            "I": milliseconds(settings.get("idle_session_timeout")),
+            "T": milliseconds(settings.get("idle_in_transaction_session_timeout")),
+        }
+        self.may_time_out = any(self.idle_timeouts.values())
+        self.query_memory = byte_count(settings.get("query_memory_limit")) or UNLIMITED
+        self.memory.wanted = byte_count(settings.get("connection_memory_limit"))
+        if settings.custom_bytes != self._custom_bytes:
+            self.memory.owe(settings.custom_bytes - self._custom_bytes)
+            self._custom_bytes = settings.custom_bytes
+        isolation = settings.get("default_transaction_isolation")
+        self.default_isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
+        self.default_read_only = settings.get("default_transaction_read_only") == "on"
+        self.log_over = threshold(milliseconds(settings.get("log_min_duration_statement")))
+        self.client.unheard = UNHEARD.get(settings.get("client_min_messages"), frozenset())
+        self._choose_runner()
+
+    def _find_plans(self) -> None:
+        """Who the session is, and the cache of the plans for its settings."""
+        settings = self.settings
+        role = settings.get("role")
+        self.session_user_name = settings.get("session_authorization")
+        self.user_name = role if role != "none" else self.session_user_name
+        if self.identity.acting is not None:
+            self.user_name = self.identity.acting.name
+        self.search_path = settings.search_path(self.user_name)
+        self.cache: PlanCache[Prepared] = self.node.plans(
+            PlanKey(
+                self.database_oid,
+                self.search_path,
+                self.user_name,
+                settings.format_settings(),
+                settings.get("shoal.path"),
+                settings.get("standard_conforming_strings") == "on",
+            )
+        )
+        self.key = self.cache.key  # one object for all sessions with these settings
+        self.known_plans = self.cache.plans
+        self.escapes = not self.key.conforming
+
+    def _choose_runner(self) -> None:
+        if self.settings.get("synchronous_commit") in ("off", "remote_apply"):
+            become_asynchronous(self)
+        rows = self.plain_rows
+        if self.default_isolation == SERIALIZABLE:
+            rows = SerializableRunner(rows)
+        if self.log_over != math.inf:
+            rows = WatchedRunner(rows)
+        self.rows = rows
+
+    def _limit_memory(self) -> None:
+        context = self.row_context
+        context.memory_limit = self.query_memory
+        context.account = self.memory
+        context.timeout = self.statement_timeout / 1000
+
+    def plan_anew(self) -> None:
+        """The plans that it has found so far are not used any more: its node has forgotten them."""
+        self.cache = self.node.plans(self.key)
+        self.known_plans = self.cache.plans
+
+    # ---- what it reads ----------------------------------------------------------------------------------------------
+
+    def stand_on(self, node: Node) -> None:
+        """From now on the session reads another node: the present one, or one of the past."""
+        self.node = node
+        self.row_context.next_row_number = node.next_row_number
+        self.row_context.written = node.written
+        self.settings_changed()
+
+    def leave_past(self) -> None:
+        """The session reads what is there now."""
+        if self.node is not self.present:
+            node = self.node
+            assert isinstance(node, PastNode)
+            self.stand_on(self.present)
+            node.close()
+            self.settings.force("as_of", "")
+
+    @property
+    def committed_catalog(self) -> Catalog:
+        """The newest committed catalog of the session's database."""
+        return self.node.catalogs[self.database_oid]
+
+    @property
+    def catalog(self) -> Catalog:
+        """The committed catalog, or the transaction's own successor of it."""
+        transaction = self.transaction
+        if transaction is None or not transaction.changed_objects:
+            return self.committed_catalog
+        committed = self.committed_catalog
+        if transaction.catalog is None or transaction.catalog_base is not committed:
+            transaction.catalog_base = committed
+            transaction.catalog = committed.with_changes(transaction.changed_objects)
+        return transaction.catalog
+
+    @property
+    def catalog_today(self) -> Catalog | None:
+        """Where the session reads the past: the catalog of now, without whose rights nobody reads it."""
+        now = self.today or self.present
+        return None if now is self.node else now.catalogs.get(self.database_oid)
+
+    @property
+    def usable_path(self) -> tuple[str, ...]:
+        return usable_path(self.catalog, self.search_path, self.user_name, self.catalog_today)
+
+    @property
+    def environment(self) -> Environment:
+        """One for all statements that are analysed under the same catalogs and settings: who may look into which schema
+        of the path is asked once."""
+        catalog, today = self.catalog, self.catalog_today
+        of = (self.key, self.temporary_schema)
+        known = self._environment
+        if known is not None and known[0] == of and known[1].catalog is catalog and known[1].today is today:
+            known[1].make_current()
+            return known[1]
+        path = self.usable_path
+        if self.temporary_schema is not None:
+            own = self.temporary_schema_name
+            if own not in path:  # the environment puts it where the path says "pg_temp"
+                path = (own, *path)
+        made = Environment(catalog, path, self.user_name, self.database_name, self.key.format, asks=True, today=today)
+        self._environment = (of, made)
+        return made
+
+    @property
+    def temporary_schema_name(self) -> str:
+        return f"pg_temp_{self.process_id}"
+
+    # ---- running ----------------------------------------------------------------------------------------------------
+
+    def call_now(self) -> CallContext:
+        """What functions of a statement that runs now may ask for."""
+        clock = self.node.clock()
+        return self._call(clock, clock if self.transaction is None else self.transaction.start_time)
+
+    def _call(self, statement: int, transaction: int) -> CallContext:
+        return CallContext(statement, transaction, self.key.format.timezone, self.functions, self.key.format)
+
+    def context(self) -> ExecContext:
+        """An execution context of its own, for what outlives one synchronous call."""
+        transaction = self.transaction
+        clock = self.node.clock()
+        start = transaction.start_time if transaction else clock
+        context = ExecContext(
+            transaction or self.node.store.current, transaction, self._call(clock, start), self.catalog, self.key.format
+        )
+        context.next_row_number = self.node.next_row_number
+        context.written = self.node.written
+        context.memory_limit, context.account = self.query_memory, self.memory
+        context.timeout = self.statement_timeout / 1000
+        return context
 
     def begins(self, sql: bytes) -> None:
         """This is what others see from now on."""
@@ -118,166 +424,6 @@ class Session(LedSession):
         """Whether cached plans may be used: no schema changes of this transaction's own, no temporary tables."""
         transaction = self.transaction
         return self.temporary_schema is None and (transaction is None or not transaction.changed_objects)
-
-    def execute_row(self, prepared: Prepared, run: RunRow, parameters: Sequence[object]) -> tuple[bytes, int, int]:
-        """Runs a row plan: framed rows, row count, and an LSN that must be durable before the client is told (0: none).
-
-        Raises LockWait, RowPathFull and StalePlan (the caller goes to `run`), SqlError (the caller calls `fail`).
-        """
-        self.began = began = perf_counter()
-        node = self.node
-        transaction = self.transaction
-        context = self.row_context
-        if transaction is None:
-            if self.status == "E":
-                raise aborted()
-            if not prepared.plan.writes and not node.exclusive_tables:
-                if prepared.catalog is not node.catalogs[self.database_oid]:
-                    raise StalePlan
-                context.reader = node.store.current
-                context.transaction = None
-                context.catalog = prepared.catalog
-                context.made = None
-                data, count = run(context, parameters)
-                tally = prepared.tally or node.statements.tally(prepared)
-                if count != 1:
-                    tally.rows += count - 1
-                times = tally.alone
-                times.append(perf_counter() - began)
-                if len(times) >= tally.limit:
-                    node.statements.full(tally)
-                logged = node.sequences.last_logged_lsn
-                return data, count, logged if logged > node.store.durable_lsn else 0
-            transaction = self.begin_implicit()
-        elif self.status == "E":
-            raise aborted()
-        mark = transaction.begin_statement()
-        context.reader = transaction
-        context.transaction = transaction
-        context.catalog = prepared.catalog
-        context.made = None
-        held = transaction.table_locks
-        held_before = len(held)
-        plan = prepared.plan
-        for oid, mode in plan.locks:
-            if not held.get(oid, 0) & mode:
-                transaction.lock_table(oid, mode)
-        # Only now nobody can change the tables any more; somebody may have while the locks were waited for.
-        if prepared.catalog is not (self.catalog if transaction.changed_objects else node.catalogs[self.database_oid]):
-            raise StalePlan
-        if plan.writes and transaction.read_only and not plan.temporary:
-            transaction.refuse_if_read_only(plan.command)
-        try:
-            data, count = run(context, parameters)
-            if transaction.serial is not None:
-                transaction.serial.wrote_since(mark)
-        except BaseException as error:
-            self._undo_row(prepared, transaction, mark, held_before, error)
-            raise
-        tally = prepared.tally or node.statements.tally(prepared)
-        if count != 1:
-            tally.rows += count - 1
-        times = tally.inside
-        if self.waited:
-            began -= self.waited
-            self.waited = 0.0
-        times.append(perf_counter() - began)
-        if len(times) >= tally.limit:
-            node.statements.full(tally)
-        return data, count, 0
-
-    def _undo_row(
-        self, prepared: Prepared, transaction: Transaction, mark: int, held_before: int, error: BaseException
-    ) -> None:
-        """A row plan has ended by an error after `mark`, and may have taken more table locks than it had before."""
-        if transaction.serial is not None and isinstance(error, SqlError) and error.sqlstate == "23505":
-            transaction.serial.would_write(serializing.storage_ids(self.catalog, prepared.plan.locks))
-        transaction.rollback_to(mark)
-        if self.advisory_held is not None and not isinstance(error, SqlError):
-            self.advisory_held.restart()
-        if transaction.met and isinstance(error, SqlError):
-            wait_for_met(self, transaction)
-        row = prepared.plan.row
-        if isinstance(error, LockWait) and row is not None:
-            if row.finds_rows:
-                transaction.run_again(error)
-            else:
-                transaction.run_anew()
-        if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
-            for taken in list(transaction.table_locks)[held_before:]:
-                transaction.unlock_table(taken)
-
-    def execute_together(self, prepared: Prepared, rows: Sequence[Sequence[object]]) -> bool:
-        """Runs as many executions of a plan as these rows are (`RowPlan.together`). False: one fails or has to wait,
-        and nothing has happened."""
-        row = prepared.plan.row
-        assert row is not None
-        together = row.together
-        if together is None or "execute_row" in self.__dict__:  # where each is looked at
-            return False
-        notices = len(self.notices)
-        locked = 0 if self.transaction is None else len(self.transaction.row_locks)
-        began = perf_counter()
-        try:
-            self.execute_row(prepared, together.run, rows)
-        except (SqlError, LockWait, RowPathFull, StalePlan) as error:
-            if isinstance(error, LockWait):
-                error.ticket.cancel(canceled())
-            del self.notices[notices:]
-            if self.transaction is not None:
-                self.transaction.let_go_after(locked)
-            return False
-        tally = prepared.tally
-        assert tally is not None
-        counted = 1
-        if tally.inside:  # as one that took long
-            tally.inside.pop()
-            tally.rows += 1
-            counted = 0
-        executions = len(rows) // together.rows
-        tally.add_alike((perf_counter() - began) / executions, executions - counted, 0)
-        return True
-
-    def execute_rows(
-        self, prepared: Prepared, run: RunRow, rows: Sequence[Sequence[object]]
-    ) -> tuple[list[int], SqlError | None]:
-        """Runs a row plan that repeats (`RowPlan.repeats`) for each of these parameters, up to the first one that
-        fails or has to wait: how many rows each before it wrote, and its error. None: there is none, or that row is
-        to be run again alone, since it waits or the plan is not for it. Nothing is left of the row in any case.
-        """
-        counts: list[int] = []
-        failed: SqlError | None = None
-        notices = len(self.notices)
-        began = perf_counter()
-        try:
-            counts.append(self.execute_row(prepared, run, rows[0])[1])
-            began = perf_counter()
-            transaction, context = self.transaction, self.row_context
-            assert transaction is not None
-            for parameters in islice(rows, 1, None):
-                notices = len(self.notices)
-                mark = transaction.begin_statement()
-                context.made = None
-                try:
-                    counts.append(run(context, parameters)[1])
-                except BaseException as error:
-                    transaction.rollback_to(mark)
-                    if transaction.met and isinstance(error, SqlError):
-                        wait_for_met(self, transaction)
-                    raise
-        except SqlError as error:
-            failed = error
-        except (LockWait, RowPathFull, StalePlan) as error:
-            if isinstance(error, LockWait):
-                error.ticket.cancel(canceled())  # it is asked for again by the row that needs it
-            del self.notices[notices:]
-        more = len(counts) - 1
-        if more > 0:
-            assert prepared.tally is not None
-            prepared.tally.add_alike((perf_counter() - began) / more, more, sum(counts) - counts[0])
-        return counts, failed
-
-    # ---- prepared statements and portals ----------------------------------------------------------------------------
 
     def ready_plan(self, name: bytes) -> Prepared | None:
         """The prepared statement, if it runs at once and can run as it is; None where Bind has more to do."""
@@ -307,14 +453,60 @@ class Session(LedSession):
         if not ends_block(statement.tree) and statement.text:
             raise aborted()
 
-    def portal(self, name: bytes) -> Portal:
-        """The portal of that name. Raises 34000, and 25P02 for one that has ended with the block."""
-        portal = self.portals.get(name)
-        if portal is None:
-            if self.status == "E" and name in self.failed_portals:
-                raise aborted()
-            raise SqlError("34000", f'portal "{utf8(name)}" does not exist')
-        return portal
+    def cancel(self, error: SqlError | None = None) -> None:
+        """Ends the running statement with 57014, or with this error. A commit under way goes on."""
+        if self.waits.cancel():
+            return
+        client = self.client
+        if client.canceler is not None:
+            client.canceler(error or canceled())
+        elif self.task is not None and not self.task.done():
+            self.cancel_error = error or canceled()
+            if self.running:
+                self.task.cancel()
+        elif self.transaction is not None and self.transaction.waiting is not None:
+            self.transaction.waiting.cancel(error or canceled())
+        else:
+            for work in self.work.values():
+                work.cancel(error or canceled())
+            if error is not None and error.severity == "FATAL" and client.terminator is not None:
+                client.terminator(error)
+
+    # ---- what much of the engine asks of it -------------------------------------------------------------------------
+
+    def begin_implicit(self) -> Transaction:
+        """The transaction of statements outside a block."""
+        return self.transactions.begin_implicit()
+
+    def finish(self) -> int:
+        """Commits the implicit transaction, if there is one. Returns the LSN to wait for (0: nothing)."""
+        return self.transactions.finish()
+
+    async def lock_table(self, transaction: Transaction, oid: int, mode: int, wait: str = "block") -> None:
+        """Locks a table, waiting as long as it takes."""
+        await self.waits.lock_table(transaction, oid, mode, wait)
+
+    async def wait_for(self, wait: LockWait) -> None:
+        """Waits until the lock is granted. Raises what ended the wait."""
+        await self.waits.wait_for(wait)
+
+    async def durable(self, lsn: Lsn) -> None:
+        """Waits until the LSN is durable."""
+        await self.waits.durable(lsn)
+
+    def node_leads(self) -> None:
+        """The node has become the leader."""
+        if self.client.on_lead is not None:
+            self.client.on_lead()
+
+    @property
+    def stands_on(self) -> frozenset[bytes]:
+        """The tablespaces, by id, that the node must lead for what the session has done in its transaction."""
+        return self.leadership.stands_on
+
+    def lose_transaction(self, error: SqlError) -> None:
+        """The node leads no more: whatever the session runs ends with the error, and its transaction is over."""
+        self.leadership.lose_transaction(error)
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
@@ -323,7 +515,7 @@ class Session(LedSession):
         self.memory.give(self._custom_bytes)
         self._custom_bytes = 0
         try:
-            self._abort()
+            self.transactions.abort()
             if self.advisory_held is not None:
                 self.advisory_held.close()
             if self.notifying is not None:
@@ -335,4 +527,25 @@ class Session(LedSession):
             self.node.activity.closed(self)
             statement_log.disconnected(self)
             self.node.unregister(self.process_id)
-            self.fall_apart()
+            self._fall_apart()
+
+    def _fall_apart(self) -> None:
+        """The session is over, and nothing of it refers to it any more: what it holds (rows, portals, prepared
+        statements) goes now. The cyclic collector comes by too seldom to leave that to it."""
+        self.settings.on_change = _nothing
+        self.advisory_held = self.notifying = self.large_objects_held = None
+        self.past_reader = self.task = None
+        self.prepared.clear()
+        self.portals.clear()
+        self.work.clear()
+        del self.row_context, self.identity, self.variables, self.sequences, self.functions, self.leadership
+        del (
+            self.portals,
+            self.timeouts,
+            self.transactions,
+            self.waits,
+            self.rows,
+            self.plain_rows,
+            self.views,
+            self.temporary,
+        )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def check_signal(session: Session, target: Session, terminate: bool) -> None:
     """42501 unless the user is a superuser, or has the rights of the target's role or those of pg_signal_backend and
     the target is no superuser."""
-    catalog, user = session.catalog, session.user
+    catalog, user = session.catalog, session.identity.user
     role = catalog.get(catalog.roles.get(target.session_user_name, 0))
     if isinstance(role, Role) and role.superuser and not (user is not None and user.superuser):
         what = "terminate superuser process" if terminate else "cancel superuser query"

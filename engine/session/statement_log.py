@@ -21,6 +21,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from engine.session.activity import known_plan, query_text
 from engine.session.prepared import Prepared
 from engine.session.settings import LOG_LEVELS
 from engine.session.statement_texts import LONG_TEXT
@@ -79,7 +80,7 @@ def refused(peer: object, error: SqlError) -> None:
 
 def disconnected(session: Session) -> None:
     if session.settings.get("log_disconnections") == "on":
-        seconds = (session.node.clock() - session.backend_start) / 1e6
+        seconds = (session.node.clock() - session.client.since) / 1e6
         log.info("disconnected", extra={"fields": _who(session) | {"session_s": round(seconds, 3)}})
 
 
@@ -88,8 +89,8 @@ def shown(session: Session) -> str:
     statement = session.shown
     if isinstance(statement, Prepared):
         return _text(statement)
-    text = session.query_text
-    found = session.known_plan
+    text = query_text(session)
+    found = known_plan(session)
     if found is not None:
         return _text(found)
     if len(text) >= LONG_TEXT:
@@ -108,7 +109,7 @@ def _text(prepared: Prepared) -> str:
 
 
 def _who(session: Session) -> dict[str, object]:
-    address = session.client_address
+    address = session.client.address
     return {
         "session": session.process_id,
         "user": session.session_user_name,
@@ -119,7 +120,7 @@ def _who(session: Session) -> dict[str, object]:
 
 
 def _fields(session: Session) -> dict[str, object]:
-    sent = session.shown.statement.whole if isinstance(session.shown, Prepared) else session.query_text
+    sent = session.shown.statement.whole if isinstance(session.shown, Prepared) else query_text(session)
     if len(sent) > 2 * _TRACED:
         sent = f"{sent[:_TRACED]}\n{sent[-_TRACED:]}"
     found = _TRACE.search(sent) or _TRACE.search(session.settings.get("application_name"))

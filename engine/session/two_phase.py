@@ -15,13 +15,13 @@ from engine.session.settings import MAX_PREPARED_TRANSACTIONS
 from engine.txn.interface import SERIALIZABLE
 
 if TYPE_CHECKING:
-    from engine.session.transactions import TransactionalSession
+    from engine.session.session import Session
     from engine.txn.transaction import Transaction
 
 IDENTIFIER_LIMIT = 200  # bytes; an identifier of so many is too long
 
 
-def check(session: TransactionalSession, identifier: str) -> None:
+def check(session: Session, identifier: str) -> None:
     """Whether the session's transaction may be prepared under this identifier. Raises 22023, 42710, 53200, 0A000."""
     known = session.node.prepared
     if len(identifier.encode()) >= IDENTIFIER_LIMIT:
@@ -36,7 +36,7 @@ def check(session: TransactionalSession, identifier: str) -> None:
         raise SqlError("53200", "maximum number of prepared transactions reached", hint=hint)
 
 
-def _check_work(session: TransactionalSession, transaction: Transaction) -> None:
+def _check_work(session: Session, transaction: Transaction) -> None:
     if transaction.changed_objects or transaction.dropped_storage:
         not_supported("PREPARE TRANSACTION after a schema change")
     if transaction.isolation == SERIALIZABLE:
@@ -56,7 +56,7 @@ def _check_work(session: TransactionalSession, transaction: Transaction) -> None
             raise SqlError("0A000", "cannot PREPARE a transaction that has operated on temporary objects")
 
 
-def finish(session: TransactionalSession, identifier: str, committed: bool) -> int:
+def finish(session: Session, identifier: str, committed: bool) -> int:
     """Ends a prepared transaction. Returns the LSN to wait for. Raises 25001, 42704, 42501, 0A000."""
     if session.in_block:
         word = "COMMIT" if committed else "ROLLBACK"

@@ -19,8 +19,7 @@ from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
     from engine.node.node import Node
-    from engine.session.state import SessionState
-    from engine.session.transactions import TransactionalSession
+    from engine.session.session import Session
     from engine.txn.transaction import Transaction
 
 
@@ -99,9 +98,9 @@ class DurabilityWait:
             callback()
 
 
-def wait_for_met(session: TransactionalSession, transaction: Transaction) -> None:
+def wait_for_met(session: Session, transaction: Transaction) -> None:
     """Before an error that may come of what the transaction has met. Raises LockWait unless that is durable."""
-    if late := session.late(transaction):
+    if late := session.waits.late(transaction):
         raise LockWait(DurabilityWait(session.node, [late]))
 
 
@@ -109,7 +108,7 @@ def _as_error(error: BaseException | None) -> Exception | None:
     return None if error is None else told(error)
 
 
-def result_of(session: SessionState, name: str, run: object, begin: Callable[[], Awaitable[object]]) -> object:
+def result_of(session: Session, name: str, run: object, begin: Callable[[], Awaitable[object]]) -> object:
     """The result of the work that `begin` begins. `run` is the same object throughout one run of the statement. Raises
     LockWait until the result is there."""
     work = session.work.get(name)

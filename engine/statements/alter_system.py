@@ -27,7 +27,7 @@ async def alter_system(session: Session, tree: ast.AlterSystemStmt, portal: Port
     """Raises 25001, 42501, 42704, 22023, 55P02, 58030."""
     if session.in_block:
         raise SqlError("25001", "ALTER SYSTEM cannot run inside a transaction block")
-    changed, user = tree.setting, session.user
+    changed, user = tree.setting, session.identity.user
     every = changed.reset and changed.name.lower() == "all"
     if every and (user is None or not user.superuser):
         raise SqlError("42501", "permission denied to perform ALTER SYSTEM RESET ALL")

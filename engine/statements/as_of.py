@@ -301,7 +301,7 @@ class AsOfPlan(Plan):
             assert inner is not None
             await running.run(reading.child, inner, limit, sink)
         except BaseException:
-            session.stop_portal(portal)
+            session.portals.stop(portal)
             raise
         session.notices += reading.child.notices
         reading.child.notices.clear()
@@ -494,9 +494,9 @@ class _Reading:
         """Lets go of the past. Twice is the same as once."""
         portal, self.portal = self.portal, None
         if portal is not None:
-            self.child.stop_portal(portal)
+            self.child.portals.stop(portal)
             self._session.past_reader = self
-        self.child.roll_back()
+        self.child.transactions.roll_back()
         self._node.close()
 
     def __aiter__(self) -> _Reading:

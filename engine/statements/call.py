@@ -57,7 +57,7 @@ async def run_call(session: Session, node: ast.CallStmt, portal: Portal, sink: S
         rows: list[bytes] = []
     else:
         body = body_of(routine, session.environment, function, argument_types(found.call), found.call.type)
-        with session.acting_as(runner(routine, session.catalog, caller)):
+        with session.identity.acting_as(runner(routine, session.catalog, caller)):
             rows = await _run_body(session, portal, found, body.statements, values, formats)
     if found.fields is not None and not function.returns_set:
         rows = rows[:1] or [_row_of_nulls(len(found.fields))]

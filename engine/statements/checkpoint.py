@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def run_checkpoint(session: Session, tree: ast.CheckPointStmt, portal: Portal, sink: Sink) -> None:
-    if not acts_as(session.catalog, session.user, CHECKPOINT_OID):
+    if not acts_as(session.catalog, session.identity.user, CHECKPOINT_OID):
         raise SqlError("42501", "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT")
     await session.node.flush()
     sink.complete("CHECKPOINT")

@@ -120,7 +120,7 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     assert session.copying is not None
     session.copying.relation = table.oid
     columns = _columns(table, statement.columns)
-    session.check_letters(table, "a", [column.number for column in columns])
+    session.identity.check_letters(table, "a", [column.number for column in columns])
     transaction.begin_statement()
     _known_columns(table, columns, "FORCE_NOT_NULL", options.force_not_null)
     _known_columns(table, columns, "FORCE_NULL", options.force_null)

@@ -142,12 +142,12 @@ async def run_fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink:
 async def run_close(session: Session, tree: ast.ClosePortalStmt, portal: Portal, sink: Sink) -> None:
     if tree.name is None:
         for name in [name for name, item in session.portals.items() if item.rows is not None]:
-            session.close_portal(name)
+            session.portals.close(name)
         sink.complete("CLOSE CURSOR ALL")
         return
     if tree.name.encode() not in session.portals:
         raise SqlError("34000", f'cursor "{tree.name}" does not exist')
-    session.close_portal(tree.name.encode())
+    session.portals.close(tree.name.encode())
     sink.complete("CLOSE CURSOR")
 
 

@@ -151,7 +151,7 @@ class SessionDdl:
         if setting.name.lower() in settings.IDENTITIES:
             not_supported(f"{setting.name.lower()} as a setting that comes with a role or a database")
         if setting.modes is None and not (setting.reset and setting.name == "all"):
-            self._session.check_setting(setting.name, ", ".join(setting.values) if setting.values else None)
+            self._session.variables.check(setting.name, ", ".join(setting.values) if setting.values else None)
 
     def large_objects_of(self, owner: int) -> list[int]:
         found = self._session.large_objects.owned_by(owner)
@@ -194,11 +194,11 @@ class SessionDdl:
 
     @property
     def checks_bodies(self) -> bool:
-        return self._session.setting("check_function_bodies") == "on"
+        return self._session.variables.get("check_function_bodies") == "on"
 
     @property
     def default_tablespace(self) -> str:
-        return self._session.setting("default_tablespace")
+        return self._session.variables.get("default_tablespace")
 
     def check_tablespace_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
         self._session.node.held.check_options(options, item)

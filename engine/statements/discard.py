@@ -20,18 +20,17 @@ async def run_discard(session: Session, tree: ast.DiscardStmt, portal: Portal, s
             raise SqlError("25001", "DISCARD ALL cannot run inside a transaction block")
         session.prepared.clear()
         for name in list(session.portals):
-            session.close_portal(name)
+            session.portals.close(name)
         if session.transaction is None:
             session.leave_past()
-        session.set_identity("session_authorization", None)
+        session.identity.set("session_authorization", None)
         session.settings.reset_all(False)
         if session.transaction is None:
             session.begin_implicit()
         session.notifications.act(UNLISTEN_ALL)
         session.advisory.unlock_all()
     if tree.target in ("all", "sequences"):
-        session.sequence_values.clear()
-        session.last_sequence = None
+        session.sequences.forget()
     if tree.target in ("all", "temp") and session.temporary_schema is not None:
         await session.temporary.drop()
     sink.complete(f"DISCARD {tree.target.upper()}")

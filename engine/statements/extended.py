@@ -121,7 +121,7 @@ def _bound(session: Session, name: bytes, portal: Portal, parameters: list[bytes
     if old is not None:
         old.bound = None
         if old.stream is not None:
-            session.close_portal(name)
+            session.portals.close(name)
     size = sum(len(value) for value in parameters if value is not None)
     if size > LARGE:
         portal.bound = Holding(session.memory)

@@ -35,7 +35,7 @@ async def _lock_named(session: Session, statement: ast.LockStmt, relation: ast.R
     found = session.environment.find_relation(relation.schema, relation.name)
     if found is None:
         raise SqlError("42P01", f'relation "{relation.name}" does not exist')
-    user = session.user
+    user = session.identity.user
     if isinstance(found, VirtualTable):
         if statement.mode != "access share" and (user is None or not user.superuser):
             raise SqlError("42501", f"permission denied for table {found.name}")

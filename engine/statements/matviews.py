@@ -22,6 +22,7 @@ from catalog.system.objects import qualified_name
 from engine.ddl import names, ownership
 from engine.ddl.drop import emptied
 from engine.ddl.views import refuse_whole_rows
+from engine.session.activity import query_text
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
 from engine.sql.analyze.routines import expanded
@@ -106,7 +107,7 @@ async def refresh(session: Session, statement: ast.RefreshMatViewStmt) -> str:
         context.change(emptied(context, replace(found, query=None)))
     owner = session.catalog.get(found.owner)
     assert isinstance(owner, Role)
-    with session.acting_as(owner):
+    with session.identity.acting_as(owner):
         if statement.concurrently:
             _change(session, replace(found, query=None))
             await _run(session, ast.DeleteStmt(_name(session, found)))
@@ -148,7 +149,7 @@ async def _fill(session: Session, item: Table, text: str) -> int:
 
 
 async def _run(session: Session, statement: ast.Node) -> int:
-    prepared = planning.prepare(session, ast.Statement(statement, session.query_text), ())
+    prepared = planning.prepare(session, ast.Statement(statement, query_text(session)), ())
     prepared.tally = session.node.statements.nested
     return await running.run_to_count(session, prepared, ())
 

@@ -219,7 +219,7 @@ def planned(
     brief: bool = False,
 ) -> Prepared:
     """The plan of an analysed query or change."""
-    session.check_privileges(analyzed)
+    session.identity.check_privileges(analyzed)
     analyzed = settled(expanded(analyzed, environment), session.catalog)
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():

@@ -94,7 +94,7 @@ def _check_many(session: Session, tree: ast.ReindexStmt) -> None:
             raise SqlError("0A000", "can only reindex the currently open database")
         oid = session.database_oid
     found = catalog.get(oid)
-    if isinstance(found, Schema | Database) and not acts_as(catalog, session.user, found.owner):
+    if isinstance(found, Schema | Database) and not acts_as(catalog, session.identity.user, found.owner):
         raise SqlError("42501", f"must be owner of {'schema' if tree.kind == 'schema' else 'database'} {name}")
     if tree.kind == "schema" and tree.concurrently and oid < FIRST_USER_OID and name != "public":
         session.warn("0A000", f"{_NOT_CONCURRENTLY}, skipping all")
@@ -107,7 +107,7 @@ def _check_one(session: Session, tree: ast.ReindexStmt) -> None:
         shown = name if schema is None else f"{schema}.{name}"
         raise SqlError("42P01", f'relation "{shown}" does not exist')
     if isinstance(found, VirtualTable) and tree.kind == "table" and found.kind == "r":
-        if not acts_as(session.catalog, session.user, BOOTSTRAP_ROLE_OID):
+        if not acts_as(session.catalog, session.identity.user, BOOTSTRAP_ROLE_OID):
             raise SqlError("42501", f"must be owner of table {name}")
         if tree.concurrently:
             raise SqlError("0A000", _NOT_CONCURRENTLY)
@@ -115,7 +115,7 @@ def _check_one(session: Session, tree: ast.ReindexStmt) -> None:
     if not isinstance(found, Index if tree.kind == "index" else Table):
         what = "an index" if tree.kind == "index" else "a table or materialized view"
         raise SqlError("42809", f'"{name}" is not {what}')
-    if not acts_as(session.catalog, session.user, found.owner):
+    if not acts_as(session.catalog, session.identity.user, found.owner):
         raise SqlError("42501", f"must be owner of {tree.kind} {name}")
     table = session.catalog.table(found.table) if isinstance(found, Index) else found
     if session.in_block and table.partitioning is not None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
     calls `fail`. What is acknowledged is durable."""
+    session.begins(sql)
     long = len(sql) >= LONG_TEXT
     conforming = session.key.conforming
     past = False  # a short text shows that when it is planned
@@ -57,7 +58,7 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     brief = len(statements) > 1 or len(sql) > LONGEST_KEPT or not session.cache.met(sql)
     for number, statement in enumerate(statements, 1):
         if number > 1:
-            session.watch_statement()  # each has statement_timeout for itself, as the ones before have left it
+            session.timeouts.watch_statement()  # each has statement_timeout for itself, as the ones before have left it
         explains = isinstance(statement.tree, ast.ExplainStmt)  # plans its query when it runs
         if long and len(statements) == 1 and not past:
             prepared = await aside(within, session.query_memory, planning.prepare, session, statement, ())
@@ -99,7 +100,7 @@ async def run_simple(
 async def _run_simple(
     session: Session, prepared: Prepared, parameters: Sequence[object], sink: Sink, last: bool
 ) -> None:
-    held = session.table_locks()
+    held = session.waits.table_locks()
     if isinstance(prepared.plan, RowsPlan):
         prepared = await current(session, prepared, fixed=False)
     formats = utility.simple_formats(session, prepared)
@@ -163,9 +164,9 @@ async def _run(session: Session, portal: Portal, limit: int, sink: Sink) -> None
         await prepared.plan.run(session, portal, limit, sink)
         return
     if not portal.started:
-        session.check_leads()
+        session.leadership.check()
         if not isinstance(prepared.statement.tree, ast.TransactionStmt | ast.SetStmt | ast.ShowStmt):
-            await session.catch_up()
+            await session.waits.catch_up()
         portal.started = True
         if not isinstance(prepared.plan, RowsPlan):
             await prepared.plan.run(session, portal, limit, sink)
@@ -174,14 +175,14 @@ async def _run(session: Session, portal: Portal, limit: int, sink: Sink) -> None
     try:
         await _deliver(session, portal, limit, sink)
     except BaseException:
-        session.stop_portal(portal)
+        session.portals.stop(portal)
         raise
 
 
 async def start(session: Session, portal: Portal) -> None:
     """Runs a portal's query or change up to its first rows: to its end on the row path and for changes, to an open
     stream on the columnar path."""
-    held = session.table_locks() if portal.held is None else portal.held
+    held = session.waits.table_locks() if portal.held is None else portal.held
     prepared = portal.prepared = await current(session, portal.prepared)
     plan = rows_plan(prepared)
     while plan.at_once:
@@ -212,11 +213,11 @@ async def start(session: Session, portal: Portal) -> None:
         paths.columnar_of(session, plan)
     transaction = session.transaction
     assert transaction is not None
-    await session.met_durable(transaction)
+    await session.waits.met_durable(transaction)
     try:
         await _begin_columnar(session, portal, plan, held)
     except SqlError:
-        await session.met_durable(transaction)
+        await session.waits.met_durable(transaction)
         raise
 
 
@@ -279,13 +280,13 @@ def elsewhere(session: Session, plan: RowsPlan, full: RowPathFull) -> SqlError |
 def staying(session: Session, refusal: SqlError) -> Iterator[None]:
     """What runs at once inside stays on the row path, up to query_memory_limit. Raises the refusal of the columnar path
     where the rows are too many after all."""
-    session.stays_on_row_path(True)
+    session.row_context.stays = True
     try:
         yield
     except RowPathFull:
         raise refusal from None
     finally:
-        session.stays_on_row_path(False)
+        session.row_context.stays = False
 
 
 async def run_to_count(session: Session, prepared: Prepared, parameters: Sequence[object]) -> int:
@@ -301,7 +302,7 @@ async def execute_row_waiting(
     """execute_row, again after each lock that it had to wait for."""
     while True:
         try:
-            data, count, lsn = session.execute_row(prepared, run, parameters)
+            data, count, lsn = session.rows.run(prepared, run, parameters)
         except LockWait as wait:
             await session.wait_for(wait)
             continue

@@ -85,7 +85,7 @@ async def change_with_jobs(
 async def _leave_invalid(session: Session, statement: ast.IndexStmt) -> None:
     """CREATE INDEX CONCURRENTLY has failed over the rows: the index stays, without entries, until it is dropped, or
     built by REINDEX. Nothing reads it or writes to it, and it says of no key that it is there once."""
-    session.roll_back()
+    session.transactions.roll_back()
     session.begin_implicit()
     _, context = await _change(session, statement)
     for job in context.jobs:

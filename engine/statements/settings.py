@@ -49,14 +49,14 @@ async def run_set(session: Session, tree: ast.SetStmt, portal: Portal, sink: Sin
         await past.set_as_of(session, ", ".join(tree.values) if tree.values else None)
     elif name.lower() in IDENTITIES:
         wanted = tree.values[0] if tree.values and tree.values[0].lower() != "default" else None
-        session.set_identity(name.lower(), wanted, tree.local)
+        session.identity.set(name.lower(), wanted, tree.local)
     else:
         if tree.values:
-            session.set_mode(name, tree.values[0])
+            session.variables.set_mode(name, tree.values[0])
         if tree.local and not session.in_block:
             session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
         value = in_list(name, tree.values) if tree.values else None
-        session.check_setting(name, value)
+        session.variables.check(name, value)
         session.settings.set(name, value, local=tree.local, in_transaction=in_transaction)
     sink.complete(tag)
 
@@ -77,17 +77,17 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
         session.warn("25P01", "SET TRANSACTION can only be used in transaction blocks")
         return
     if modes.isolation is not None:
-        session.set_isolation(transaction, modes.isolation)
+        session.variables.set_isolation(transaction, modes.isolation)
     if modes.read_only is not None:
-        session.set_read_only(transaction, modes.read_only)
+        session.variables.set_read_only(transaction, modes.read_only)
     if modes.deferrable is not None:
-        session.set_deferrable(transaction, modes.deferrable)
+        session.variables.set_deferrable(transaction, modes.deferrable)
 
 
 async def run_show(session: Session, tree: ast.ShowStmt, portal: Portal, sink: Sink) -> None:
     if tree.name == "all":
-        rows = [text_row((name, value, description_of(name))) for name, value in session.shown_settings()]
+        rows = [text_row((name, value, description_of(name))) for name, value in session.variables.shown()]
         await sink.rows(b"".join(rows))
     else:
-        await sink.rows(text_row((session.setting(_setting_name(tree.name)),)))
+        await sink.rows(text_row((session.variables.get(_setting_name(tree.name)),)))
     sink.complete("SHOW")

@@ -58,7 +58,7 @@ class TemporaryTables:
         try:
             await schema_change.execute(session, ast.DropStmt("schema", ((name,),), cascade=True))
         except SqlError as error:
-            session.fail(error)
+            session.transactions.fail(error)
             raise
         session.notices.clear()
         lsn = session.finish()

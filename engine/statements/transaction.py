@@ -26,7 +26,7 @@ def answer(session: Session, prepared: Prepared) -> Answer:
     if session.status == "E" and not ends_block(tree):
         raise aborted()
     session.began = began = perf_counter()
-    name, lsn = session.transaction_statement(tree)
+    name, lsn = session.transactions.run(tree)
     tally = prepared.tally or session.node.statements.tally(prepared)
     tally.rows -= 1  # it gives none
     times = tally.inside
@@ -39,7 +39,7 @@ def answer(session: Session, prepared: Prepared) -> Answer:
 async def run_transaction(session: Session, tree: ast.TransactionStmt, portal: Portal, sink: Sink) -> None:
     while True:
         try:
-            tag, lsn = session.transaction_statement(tree)
+            tag, lsn = session.transactions.run(tree)
             break
         except LockWait as wait:  # a constraint that was deferred
             await session.wait_for(wait)

@@ -97,7 +97,7 @@ def _owners(session: Session) -> list[int]:
 
 
 def _acts_as_one_of(session: Session, owners: Sequence[int]) -> bool:
-    return any(acts_as(session.catalog, session.user, owner) for owner in owners)
+    return any(acts_as(session.catalog, session.identity.user, owner) for owner in owners)
 
 
 async def _lock(session: Session, table: Table, is_vacuum: bool, mode: int, wait: str) -> bool:

@@ -55,7 +55,7 @@ class Tally:
     """One statement. `command` is its kind. Times in nanoseconds, `squares` in their squares.
 
     What runs at once puts its seconds into `alone` if it is a read that needs no transaction, else into `inside`, and
-    what it gave beyond one row into `rows` (Session.execute_row). When a list has `limit` of these,
+    what it gave beyond one row into `rows` (`RowRunner.run`). When a list has `limit` of these,
     StatementStatistics.full folds them into the sums at once. All others come by `add`.
     """
 

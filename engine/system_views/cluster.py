@@ -24,7 +24,7 @@ def cluster_rows(session: Session, view: str) -> list[Row]:
     """The rows of the view with that name."""
     cluster = session.node.cluster_view
     if cluster is None:
-        cluster = Alone(session.node, RELEASE, session.server_address)
+        cluster = Alone(session.node, RELEASE, session.client.server_address)
     return _ROWS[view](session, cluster)
 
 

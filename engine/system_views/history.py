@@ -24,7 +24,7 @@ class History:
         """shoal_backup(): the LSN that the backup reaches. Raises LockWait until it is made, 42501, 25006, 0A000, and
         what making it raises."""
         session = self._session
-        self._session.require_superuser("shoal_backup")
+        self._session.identity.require_superuser("shoal_backup")
         backups = session.node.backups
         if backups is None:
             raise SqlError("0A000", "backups of this node are not supported")
@@ -34,13 +34,13 @@ class History:
 
     def backup_progress(self) -> str | None:
         """shoal_backup_progress(). Raises 42501."""
-        self._session.require_superuser("shoal_backup_progress")
+        self._session.identity.require_superuser("shoal_backup_progress")
         backups = self._session.node.backups
         return None if backups is None else backups.progress()
 
     def restore_progress(self, name: str) -> str | None:
         """shoal_restore_progress(). Raises 42501."""
-        self._session.require_superuser("shoal_restore_progress")
+        self._session.identity.require_superuser("shoal_restore_progress")
         found = self._session.node.restores.get(name)
         if found is None:
             return None
@@ -48,7 +48,7 @@ class History:
 
     def reload(self) -> bool:
         """pg_reload_conf(). Raises 42501, 0A000."""
-        self._session.require_superuser("pg_reload_conf")
+        self._session.identity.require_superuser("pg_reload_conf")
         node = self._session.present
         if node.configuration is None:
             not_supported("pg_reload_conf(): this database has no configuration to read again")

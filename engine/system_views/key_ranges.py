@@ -38,7 +38,7 @@ def key_ranges(session: Session, oid: int, parts: int) -> Sequence[str]:
         raise SqlError("22023", f"the number of ranges must be from 1 to {MOST_PARTS}")
     if not isinstance(table, Table | View):
         return (_WHOLE,)
-    session.check_letters(table, "r", [column.number for column in table.columns])
+    session.identity.check_letters(table, "r", [column.number for column in table.columns])
     if not isinstance(table, Table) or not table.key_columns or parts == 1:
         return (_WHOLE,)
     columns = [table.column_by_number(number) for number in table.key_columns]

@@ -20,6 +20,7 @@ from catalog.types import oids
 from catalog.types.base import Array
 from engine.node import sizes
 from engine.node.advisory_space import MODE_NAMES, LockName
+from engine.session import activity
 from engine.session.open_sessions import open_sessions
 from engine.sql.normalize import hide_passwords
 from engine.statistics.statements import Tally
@@ -57,7 +58,7 @@ class NodeStatus:
 
     def shown_settings(self) -> list[tuple[str, str]]:
         """(name, value) of every setting, as SHOW prints it."""
-        return self._session.shown_settings()
+        return self._session.variables.shown()
 
     def activity(self) -> list[dict[str, object]]:
         """One row a session; the query texts of others are for superusers."""
@@ -71,26 +72,26 @@ class NodeStatus:
             row: dict[str, object] = {
                 "datid": session.database_oid, "datname": session.database_name, "pid": session.process_id,
                 "usesysid": catalog.roles.get(session.user_name), "usename": session.user_name,
-                "application_name": session.setting("application_name"),
+                "application_name": session.variables.get("application_name"),
                 "backend_type": "client backend", "query": "<insufficient privilege>",
             }  # fmt: skip
             if visible:
-                state = state_of(session)
-                wait_type, wait = _waits_for(session)
-                began = session.query_start if state == "active" else 0  # a read may need no transaction
+                state = activity.state_of(session)
+                wait_type, wait = activity.waits_for(session)
+                began = activity.query_start(session) if state == "active" else 0  # a read may need no transaction
                 began = began if transaction is None else transaction.start_time
-                started = session.query_start  # both are made of two clocks, to the microsecond
-                changed = started if state == "active" else max(started, session.query_end)
+                started = activity.query_start(session)  # both are made of two clocks, to the microsecond
+                changed = started if state == "active" else max(started, activity.query_end(session))
                 row |= {
-                    "backend_start": session.backend_start, "state": state,
+                    "backend_start": session.client.since, "state": state,
                     "xact_start": began or None,
-                    "query_start": started or None, "state_change": changed or session.backend_start,
-                    "wait_event_type": wait_type, "wait_event": wait, "query_id": session.query_id,
-                    "query": hide_passwords(session.query_text),
+                    "query_start": started or None, "state_change": changed or session.client.since,
+                    "wait_event_type": wait_type, "wait_event": wait, "query_id": activity.query_id(session),
+                    "query": hide_passwords(activity.query_text(session)),
                 }  # fmt: skip
-                if session.client_address is not None:
-                    row["client_addr"] = _INET(session.client_address[0])
-                    row["client_port"] = session.client_address[1]
+                if session.client.address is not None:
+                    row["client_addr"] = _INET(session.client.address[0])
+                    row["client_port"] = session.client.address[1]
             rows.append(row)
         return rows
 
@@ -102,9 +103,10 @@ class NodeStatus:
         rows: list[dict[str, object]] = []
         for session in open_sessions(self._node).values():
             if sees_all or catalog.roles.get(session.user_name) in mine:
-                version, cipher, bits = session.tls or (None, None, None)
+                tls = session.client.tls
+                version, cipher, bits = tls or (None, None, None)
                 rows.append({
-                    "pid": session.process_id, "ssl": session.tls is not None, "version": version, "cipher": cipher,
+                    "pid": session.process_id, "ssl": tls is not None, "version": version, "cipher": cipher,
                     "bits": bits,
                 })  # fmt: skip
         return rows
@@ -327,26 +329,3 @@ def _statement_row(tally: Tally, readable: bool) -> content.StatementRow:
         tally.rows,
         readable,
     )
-
-
-def _waits_for(session: Session) -> tuple[str | None, str | None]:
-    """wait_event_type and wait_event: the lock, or the client."""
-    transaction = session.transaction
-    ticket = None if transaction is None else transaction.waiting
-    if ticket is None:
-        return (None, None) if state_of(session) == "active" else ("Client", "ClientRead")
-    if ticket.owner is session.advisory_held:
-        return "Lock", "advisory"
-    return "Lock", "relation" if isinstance(ticket.name, int) else "transactionid"
-
-
-def state_of(session: Session) -> str:
-    """What pg_stat_activity.state shows."""
-    waits = session.transaction is not None and session.transaction.waiting is not None
-    if session.carried == "active" or waits or (session.task is not None and not session.task.done()):
-        return "active"
-    if session.carried:
-        return {"I": "idle", "T": "idle in transaction"}.get(session.carried, "idle in transaction (aborted)")
-    if session.status == "E":
-        return "idle in transaction (aborted)"
-    return "idle in transaction" if session.in_block else "idle"

@@ -26,7 +26,7 @@ def setting_rows(session: Session) -> list[dict[str, object]]:
     """The rows of pg_settings."""
     configuration, sees = session.present.configuration, sees_files(session)
     rows = []
-    for name, value in session.shown_settings():
+    for name, value in session.variables.shown():
         row = _row(name, value, session.settings.reset_value(name))
         if configuration is not None:
             row |= _origin(configuration, name.lower(), row, sees)

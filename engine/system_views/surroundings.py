@@ -144,7 +144,7 @@ class SessionSurroundings:
     def write_checkpoint(self, run: object) -> int:
         """shoal_checkpoint(): the LSN of the checkpoint. Raises LockWait until it is written, 42501, 55000."""
         write = self.session.node.write_checkpoint
-        self.session.require_superuser("shoal_checkpoint")
+        self.session.identity.require_superuser("shoal_checkpoint")
         if write is None:
             hint = "CHECKPOINT flushes what is in memory."
             raise SqlError("55000", "this node is not part of a cluster: it has no store for checkpoints", hint=hint)
@@ -153,7 +153,7 @@ class SessionSurroundings:
     def begin_check(self, run: object) -> str:
         """shoal_check(): the id of the check, 32 hexadecimal digits. Raises LockWait until it is on its way, 42501,
         25006, 55000."""
-        self.session.require_superuser("shoal_check")
+        self.session.identity.require_superuser("shoal_check")
         if self.session.transaction is not None:
             self.session.transaction.refuse_if_read_only("shoal_check()")
         found = result_of(self.session, "shoal_check", run, self.session.node.checks.request)
@@ -161,7 +161,7 @@ class SessionSurroundings:
 
     def check_indexes(self, run: object) -> str:
         """shoal_check_indexes(): what is found, as JSON. Raises LockWait until it is, 42501."""
-        self.session.require_superuser("shoal_check_indexes")
+        self.session.identity.require_superuser("shoal_check_indexes")
         return cast(str, result_of(self.session, "shoal_check_indexes", run, partial(check_indexes, self.session)))
 
     @property

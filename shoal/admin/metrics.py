@@ -23,8 +23,8 @@ from catalog.functions.system import RELEASE
 from catalog.schema import Database
 from engine.cluster_view import THIS_NODE, Alone, ClusterView, TablespaceView, here, spaces_of
 from engine.node.node import Node
+from engine.session.activity import state_of
 from engine.session.open_sessions import open_sessions
-from engine.system_views.live import state_of
 from shoal.admin.health import why_not
 from shoal.admin.server import Admin, Parts
 

@@ -108,7 +108,7 @@ def test_wrong_paths_are_noticed() -> None:
     gone = "engine/session/" + "gone.py"
     page = f"See `engine/statements/as_of.py`, `{gone}`, `gone.py`, ``tests/gone/*.py`` and `SELECT 1/gone`.\n"
     assert missing(ROOT / "docs" / "page.md", page) == [gone, "gone.py", "tests/gone/*.py"]
-    docstring = "What lives here:\n\n    past.py     the past (session/past.py)\n    gone.py     see engine/gone.\n"
+    docstring = "What lives here:\n\n    portal.py     portals (session/portal.py)\n    gone.py     see engine/gone.\n"
     assert missing(ROOT / "engine" / "__init__.py", docstring) == ["gone.py", "engine/gone"]
     assert list(source_paths(f"# As {gone} does, not https://host/{gone}\n")) == [gone]
 

@@ -9,7 +9,7 @@ from typing import Any
 from catalog import privileges
 from catalog.schema import Role
 from engine.ddl import ownership
-from engine.session.state import SessionState
+from engine.session.identity import Identity
 from engine.statements import alter_system, ddl_context
 
 
@@ -40,14 +40,14 @@ def _created() -> None:
 
 
 def _remembered() -> None:
-    user = SessionState.user.fget
+    user = Identity.user.fget
     assert user is not None
 
-    def remembered(session: SessionState) -> Role | None:
-        found = user(session)
-        return None if found is None else replace(found, superuser=session.settings.get("is_superuser") == "on")
+    def remembered(identity: Identity) -> Role | None:
+        found, settings = user(identity), identity._session.settings
+        return None if found is None else replace(found, superuser=settings.get("is_superuser") == "on")
 
-    SessionState.user = property(remembered)  # type: ignore[assignment, method-assign]
+    Identity.user = property(remembered)  # type: ignore[assignment, method-assign]
 
 
 def _nothing_predefined() -> None:

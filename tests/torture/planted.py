@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from catalog.functions import registry
+from engine.session.identity import Identity
 from engine.session.prepared import Prepared
 from engine.session.session import Session
 from engine.sql import ast, privileges
@@ -78,7 +79,7 @@ def _ask_no_more(what: str) -> None:
     elif what == "execute":
         routines.check_execute = lambda *_: None
     elif what == "refresh":
-        Session.acting_as = lambda self, role: nullcontext()  # type: ignore[method-assign]
+        Identity.acting_as = lambda self, role: nullcontext()  # type: ignore[method-assign]
 
 
 def plant(site: str, fault: str) -> None:

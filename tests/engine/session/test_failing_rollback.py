@@ -10,7 +10,7 @@ import pytest
 import shoal
 from engine.node.node import Node
 from engine.node.tablespaces import NodeTablespaces
-from engine.session.session import Session
+from engine.session.transactions import TransactionControl
 from engine.storage import directories
 from engine.txn.transaction import Transaction
 
@@ -68,7 +68,7 @@ def test_an_error_that_cannot_be_told_ends_the_connection(
         connection = db.connect(autocommit=True)
         with monkeypatch.context() as patched:
             patched.setattr(directories, "sync_directory", _full)
-            patched.setattr(Session, "fail", _full)
+            patched.setattr(TransactionControl, "fail", _full)
             with pytest.raises(shoal.Error):
                 connection.execute("DROP TABLESPACE other")
         with pytest.raises(shoal.Error):

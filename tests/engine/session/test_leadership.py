@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from catalog.errors import SqlError
-from engine.session.leadership import LedSession, deposed
+from engine.session.client import Client
+from engine.session.leadership import Leadership, deposed
+from engine.session.portals import Portals
+from engine.session.session import Session
+from engine.session.transactions import TransactionControl
+from engine.session.waits import Waits
 
 
 class OpenBlock:
@@ -21,7 +26,11 @@ class OpenBlock:
         self.savepoints: list[Any] = []
 
 
-class Running(LedSession):
+class Undoing(TransactionControl):
+    def _let_go(self, transaction: object) -> None: ...
+
+
+class Running(Session):
     """A session in a block in which a statement runs as a task."""
 
     def __init__(self, status: str, task: asyncio.Task[None]) -> None:
@@ -32,17 +41,19 @@ class Running(LedSession):
         self.task = task
         self.running = True
         self.cancel_error: SqlError | None = None
-
-    def _let_go(self, transaction: object) -> None: ...
-    def _close_portals(self, *, committed: bool) -> None: ...
+        self.client = Client(0)
+        self.portals = Portals(self)
+        self.waits = Waits(self)
+        self.leadership = Leadership(self)
+        self.transactions = Undoing(self)
 
 
 @pytest.mark.parametrize(("status", "hears"), [("T", True), ("E", False)])
 async def test_what_ends_a_failed_block_goes_on(status: str, hears: bool) -> None:
     task = asyncio.ensure_future(asyncio.sleep(60))
     await asyncio.sleep(0)
-    session = Running(status, task)  # type: ignore[arg-type]
+    session = Running(status, task)
     session.lose_transaction(deposed())
     assert (session.cancel_error is not None) is hears and bool(task.cancelling()) is hears
-    assert session.owed is None and session.status == "E"
+    assert session.leadership.owed is None and session.status == "E"
     task.cancel()

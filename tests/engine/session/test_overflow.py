@@ -10,7 +10,7 @@ import pytest
 
 import shoal as shoal_package
 from engine.session.prepared import Prepared
-from engine.session.session import Session
+from engine.session.row_runner import RowRunner
 from engine.sql import ast, tree
 from engine.statements.rows_plan import MOST_ELSEWHERE, RowsPlan
 from engine.statistics.statements import Tally
@@ -88,14 +88,14 @@ def test_what_was_shown_goes_on_to_hold_when_the_schema_changes(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, prepare: bool | None
 ) -> None:
     tried: list[str] = []
-    execute_row = Session.execute_row
+    execute = RowRunner.run
 
-    def noted(self: Session, prepared: Prepared, *args: Any) -> Any:
+    def noted(self: RowRunner, prepared: Prepared, *args: Any) -> Any:
         if "sum(a)" in prepared.statement.text:
             tried.append(prepared.statement.text)
-        return execute_row(self, prepared, *args)
+        return execute(self, prepared, *args)
 
-    monkeypatch.setattr(Session, "execute_row", noted)
+    monkeypatch.setattr(RowRunner, "run", noted)
     with shoal_package.open(tmp_path / "data") as db:
         db.execute("CREATE TABLE other (a int)")
         db.execute("CREATE TABLE t (a int)")

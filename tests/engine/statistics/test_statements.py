@@ -88,7 +88,7 @@ def test_reset_forgets_what_it_names(counted: tuple[StatementStatistics, list[An
 
 
 def _gather(kept: StatementStatistics, tally: Tally, times: int) -> None:
-    """As Session.execute_row does."""
+    """As RowRunner.run does."""
     for _ in range(times):
         tally.alone.append(100e-9)
         if len(tally.alone) >= tally.limit:

@@ -165,7 +165,7 @@ def rows(view: str, leads: bool = False, cluster: Cluster | None = None) -> list
     node = SimpleNamespace(
         store=Space(), replica=replica, cluster_view=cluster or Cluster(), sessions={1: None}, clock=lambda: 100
     )
-    return cluster_rows(cast(Any, SimpleNamespace(node=node, server_address=None)), view)
+    return cluster_rows(cast(Any, SimpleNamespace(node=node, client=SimpleNamespace(server_address=None))), view)
 
 
 def test_nodes_that_are_named_and_not_there_are_shown() -> None:

@@ -1,0 +1,156 @@
+"""What functions ask of the session whose statement calls them: `CallContext.session` (catalog/functions/base.py). The
+modules of catalog/functions declare the parts that they use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.session import activity, safe_snapshots
+from engine.session.open_sessions import open_sessions
+from engine.session.positioned import current_row
+from engine.sql.analyze.typenames import type_from_text
+
+if TYPE_CHECKING:
+    from catalog.schema import Catalog, Table, VirtualTable
+    from catalog.types.base import TypeRef
+    from engine.node.node import Node
+    from engine.node.plan_cache import PlanKey
+    from engine.session.advisory import AdvisoryLocks
+    from engine.session.large_objects import LargeObjects
+    from engine.session.notifications import SessionNotifications
+    from engine.session.session import Session
+    from engine.sql.analyze import Environment
+    from engine.txn.transaction import Transaction
+
+
+class FunctionServices:
+    """Of one session."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    # ---- who and where ----------------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> Node:
+        return self._session.node
+
+    @property
+    def process_id(self) -> int:
+        return self._session.process_id
+
+    @property
+    def user_name(self) -> str:
+        return self._session.user_name
+
+    @property
+    def session_user_name(self) -> str:
+        return self._session.session_user_name
+
+    @property
+    def database_oid(self) -> int:
+        return self._session.database_oid
+
+    @property
+    def database_name(self) -> str:
+        return self._session.database_name
+
+    @property
+    def client_address(self) -> tuple[str, int] | None:
+        return self._session.client.address
+
+    @property
+    def server_address(self) -> tuple[str, int] | None:
+        return self._session.client.server_address
+
+    # ---- what it sees -----------------------------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._session.catalog
+
+    @property
+    def key(self) -> PlanKey:
+        return self._session.key
+
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        return self._session.search_path
+
+    @property
+    def environment(self) -> Environment:
+        return self._session.environment
+
+    @property
+    def surroundings(self) -> object:
+        """Names, definitions and privileges as the session sees them now, and what is asked of the node."""
+        return self._session.views.surroundings
+
+    def virtual_rows(self, relation: VirtualTable) -> object:
+        """The rows of a virtual table, for one execution."""
+        return self._session.views.rows(relation)
+
+    def type_named(self, text: str) -> TypeRef:
+        """The type that a text names, as regtype's input does. Raises 42704, 42601."""
+        return type_from_text(text, self._session.environment)
+
+    # ---- settings and sequences -------------------------------------------------------------------------------------
+
+    def setting(self, name: str) -> str:
+        return self._session.variables.get(name)
+
+    def set_setting(self, name: str, value: str, local: bool) -> None:
+        self._session.variables.set(name, value, local)
+
+    def next_value(self, sequence: int) -> int:
+        return self._session.sequences.next_value(sequence)
+
+    def current_value(self, sequence: int) -> int:
+        return self._session.sequences.current_value(sequence)
+
+    def last_value(self) -> int:
+        return self._session.sequences.last_value()
+
+    def set_value(self, sequence: int, value: int, is_called: bool) -> None:
+        self._session.sequences.set_value(sequence, value, is_called)
+
+    # ---- the transaction --------------------------------------------------------------------------------------------
+
+    @property
+    def transaction(self) -> Transaction | None:
+        return self._session.transaction
+
+    def begin_implicit(self) -> Transaction:
+        return self._session.begin_implicit()
+
+    @property
+    def advisory(self) -> AdvisoryLocks:
+        return self._session.advisory
+
+    @property
+    def notifications(self) -> SessionNotifications:
+        return self._session.notifications
+
+    @property
+    def large_objects(self) -> LargeObjects:
+        return self._session.large_objects
+
+    def current_row(self, cursor: str, table: Table) -> bytes:
+        """The key of the table's row under which a cursor is (engine/session/positioned.py)."""
+        return current_row(self._session.portals, self._session.transaction, cursor, table)
+
+    def export_snapshot(self) -> str:
+        """pg_export_snapshot(): the identifier. Raises 25001, 0A000."""
+        return self._session.node.exported.export(self._session)
+
+    def blockers(self, process_id: int) -> list[int]:
+        """The process ids of the sessions for which that one waits."""
+        session = open_sessions(self._session.node).get(process_id)
+        return [] if session is None else activity.blockers(session)
+
+    def safe_snapshot_blockers(self, process_id: int) -> list[int]:
+        """The process ids of the sessions for which that one waits until its snapshot is safe."""
+        session = open_sessions(self._session.node).get(process_id)
+        return [] if session is None else safe_snapshots.blockers(session)

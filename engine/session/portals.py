@@ -1,0 +1,76 @@
+"""The portals of a session, by their names: those of the transaction end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from engine.session.errors import aborted
+from engine.session.portal import Portal
+from engine.session.statement_texts import utf8
+from engine.txn.transaction import Savepoint
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+class Portals(dict[bytes, Portal]):
+    """See the module's text."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._failed: frozenset[bytes] = frozenset()  # the names of those that there were when the block failed
+        self._saved: list[tuple[Savepoint, tuple[Portal, ...]]] = []  # those that there were at savepoints
+
+    def named(self, name: bytes) -> Portal:
+        """The portal of that name. Raises 34000, and 25P02 for one that has ended with the block."""
+        portal = self.get(name)
+        if portal is None:
+            if self._session.status == "E" and name in self._failed:
+                raise aborted()
+            raise SqlError("34000", f'portal "{utf8(name)}" does not exist')
+        return portal
+
+    def close(self, name: bytes) -> None:
+        portal = self.pop(name, None)
+        if portal is not None:
+            self.stop(portal)
+
+    def stop(self, portal: Portal) -> None:
+        """Ends what the portal still runs."""
+        if portal.stream is not None:
+            stream, portal.stream = portal.stream, None
+            self._session.node.background(stream.close())
+
+    # ---- the transaction --------------------------------------------------------------------------------------------
+
+    def end_transaction(self, committed: bool) -> None:
+        """All end but cursors WITH HOLD whose transaction has been committed."""
+        for name in list(self):
+            portal = self[name]
+            portal.kept = portal.kept or (committed and portal.holdable)
+            if not portal.kept:
+                self.close(name)
+
+    def sync(self) -> None:
+        """Sync outside a block ends every named portal that is not WITH HOLD; the unnamed one is soon replaced."""
+        if len(self) > 1 or b"" not in self:
+            self.end_transaction(True)
+
+    def block_failed(self) -> None:
+        self._failed = frozenset(self)
+
+    def save(self, savepoint: Savepoint, others: Iterable[Savepoint]) -> None:
+        """SAVEPOINT; `others` are those that there are."""
+        points = set(map(id, others))
+        self._saved = [item for item in self._saved if id(item[0]) in points]
+        self._saved.append((savepoint, tuple(self.values())))
+
+    def roll_back_to(self, savepoint: Savepoint) -> None:
+        """ROLLBACK TO, or an error behind the savepoint: what was bound since ends."""
+        kept = next((portals for point, portals in self._saved if point is savepoint), ())
+        for name, portal in list(self.items()):
+            if portal not in kept and not portal.kept:
+                self.close(name)

@@ -1,0 +1,48 @@
+"""Errors that show a row: its user sees of it what he may read, or has written himself."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from catalog.errors import SqlError
+from catalog.schema import Table
+from engine.execute.shown import ShownKey, ShownRow
+from engine.session.prepared import Prepared
+from engine.sql import ast
+from engine.sql.analyze import analyze
+from engine.sql.parser import parse
+from engine.sql.privileges import given_columns
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+def narrow(session: Session, error: SqlError) -> None:
+    """Leaves out of an error's detail what the user may not see."""
+    detail = error.detail
+    if not isinstance(detail, ShownKey | ShownRow):
+        return
+    user = session.identity.user
+    if user is not None and user.superuser:
+        return
+    error.detail = None
+    if user is not None:
+        with suppress(SqlError):  # of a statement whose tables have changed meanwhile
+            error.detail = detail.narrowed(session.catalog, user, lambda table: _given(session, table))
+
+
+def _given(session: Session, table: Table) -> frozenset[int]:
+    """The columns of a table that the statement that runs gives values."""
+    prepared = session.shown
+    if isinstance(prepared, bytes):  # of one statement that had a plan for its text
+        analyzed = analyze(parse(prepared.decode())[0].tree, session.environment)
+        return given_columns(analyzed.statement, table)
+    if not isinstance(prepared, Prepared):
+        return frozenset()
+    if (statement := prepared.plan.analysed_statement) is not None:
+        return given_columns(statement, table)
+    copy = prepared.statement.tree
+    if not isinstance(copy, ast.CopyStmt) or not copy.is_from:
+        return frozenset()
+    return frozenset(item.number for item in table.columns if not copy.columns or item.name in copy.columns)

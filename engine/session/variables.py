@@ -1,0 +1,178 @@
+"""What SET sets and SHOW shows: settings, and the modes of the transaction, which have settings of their own
+(transaction_isolation and its like)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog.encodings import encoding_named
+from catalog.errors import SqlError, not_supported
+from catalog.privileges import may_set
+from engine.session import safe_snapshots
+from engine.session.server_settings import examined, server_settings
+from engine.session.settings import (
+    DEFINITIONS,
+    IDENTITIES,
+    MEMORY_LIMITS,
+    OF_TRANSACTION,
+    SERVER_DEFINITIONS,
+    byte_count,
+    is_for_superusers,
+    not_permitted,
+)
+from engine.txn.interface import READ_COMMITTED
+from engine.txn.transaction import Savepoint, Transaction
+
+if TYPE_CHECKING:
+    from engine.session.session import Session
+
+
+class SessionVariables:
+    """Of one session. `given_limits` are the limits of memory that the server, its database or its role give it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.given_limits: dict[str, str] = {}
+        # What the transaction that has said so last has said.
+        self._asked_isolation: tuple[Transaction | None, str] = (None, "")
+        self._deferrable: tuple[Transaction | None, bool] = (None, False)
+        self._modes_before: list[tuple[Savepoint, bool]] = []  # what was READ ONLY at savepoints, where it has changed
+
+    def get(self, name: str) -> str:
+        """What SHOW and current_setting give: the transaction's own values where it has some. Raises 42704."""
+        session = self._session
+        key = name.lower()
+        if key not in OF_TRANSACTION:
+            return examined(session, key) if key in SERVER_DEFINITIONS else session.settings.get(name)
+        transaction = session.transaction if session.in_block else None
+        if key == "transaction_isolation":
+            default = session.settings.get("default_transaction_isolation")
+            if transaction is None:
+                return default
+            asked = self._asked_isolation[1] if self._asked_isolation[0] is transaction else default
+            return asked if asked == "read uncommitted" else transaction.isolation
+        if key == "transaction_deferrable":
+            if transaction is not None and self._deferrable[0] is transaction:
+                return "on" if self._deferrable[1] else "off"
+            return session.settings.get("default_transaction_deferrable")
+        read_only = session.default_read_only if transaction is None else transaction.read_only
+        return "on" if read_only else "off"
+
+    def shown(self) -> list[tuple[str, str]]:
+        """(name, value) of every setting, as SHOW prints it."""
+        session = self._session
+        found = [
+            (name, self.get(name) if name in OF_TRANSACTION else value) for name, value in session.settings.items()
+        ]
+        return sorted(found + server_settings(session), key=lambda item: item[0].lower())
+
+    def set(self, name: str, value: str, local: bool) -> None:
+        """set_config(). Raises what SET raises."""
+        session = self._session
+        if name.lower() in IDENTITIES:
+            session.identity.set(name.lower(), value, local)
+        else:
+            self.set_mode(name, value)
+            self.check(name, value)
+            session.settings.set(name, value, local=local, in_transaction=True)
+
+    # ---- the modes of the transaction -------------------------------------------------------------------------------
+
+    def set_mode(self, name: str, value: str) -> None:
+        """SET transaction_read_only and its like do what SET TRANSACTION does; other settings are none of its business.
+        Raises 25001, 22023."""
+        key, transaction = name.lower(), self._session.transaction
+        if key not in OF_TRANSACTION or transaction is None:
+            return
+        wanted = DEFINITIONS[key].check(name, value)
+        if key == "transaction_isolation":
+            self.set_isolation(transaction, wanted)
+        elif key == "transaction_read_only":
+            self.set_read_only(transaction, wanted == "on")
+        else:
+            self.set_deferrable(transaction, wanted == "on")
+
+    def set_isolation(self, transaction: Transaction, isolation: str) -> None:
+        """SET TRANSACTION ISOLATION LEVEL. Raises 25001 for another one after the first query, or in a savepoint."""
+        session = self._session
+        if isolation != self.get("transaction_isolation"):
+            if transaction.queried:
+                raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query")
+            if transaction.savepoints:
+                raise SqlError("25001", "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
+        self._asked_isolation = transaction, isolation
+        if session.node is session.present:  # one that reads the past reads one moment in any case
+            transaction.isolation = READ_COMMITTED if isolation == "read uncommitted" else isolation
+            safe_snapshots.look_before(session, transaction)
+
+    def set_read_only(self, transaction: Transaction, read_only: bool) -> None:
+        """READ ONLY and READ WRITE. Raises 25001 for what is to become READ WRITE too late, 25006 for the past."""
+        session = self._session
+        if not read_only and session.node is not session.present:
+            raise SqlError("25006", "a transaction that reads the past is read-only", hint="RESET as_of first.")
+        if not read_only and transaction.read_only:
+            if transaction.savepoints:
+                raise SqlError("25001", "cannot set transaction read-write mode inside a read-only transaction")
+            if transaction.queried:
+                raise SqlError("25001", "transaction read-write mode must be set before any query")
+        known = {id(point): (point, was) for point, was in self._modes_before}
+        self._modes_before = [known.get(id(item), (item, transaction.read_only)) for item in transaction.savepoints]
+        transaction.read_only = read_only
+
+    def set_deferrable(self, transaction: Transaction, deferrable: bool) -> None:
+        """DEFERRABLE: a SERIALIZABLE READ ONLY transaction waits for a safe snapshot (safe_snapshots.py). Raises 25001
+        after the first query, or in a savepoint."""
+        if transaction.savepoints:
+            raise SqlError("25001", "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction")
+        if transaction.queried:
+            raise SqlError("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query")
+        self._deferrable = transaction, deferrable
+
+    def continue_modes(self, before: Transaction, transaction: Transaction) -> None:
+        """AND CHAIN: the new transaction has the modes of the one that has just ended."""
+        transaction.isolation, transaction.read_only = before.isolation, before.read_only
+        if self._asked_isolation[0] is before:
+            self._asked_isolation = transaction, self._asked_isolation[1]
+        if self._deferrable[0] is before:
+            self._deferrable = transaction, self._deferrable[1]
+
+    def back_to(self, transaction: Transaction, savepoint: Savepoint | None) -> None:
+        """The transaction is READ ONLY or not as it was at the savepoint, which is released or rolled back to."""
+        for point, was in self._modes_before:
+            if point is savepoint:
+                transaction.read_only = was
+
+    # ---- what a setting may be --------------------------------------------------------------------------------------
+
+    def check(self, name: str, value: str | None) -> None:
+        """What a setting's own check cannot know. Raises 22023 for a `default_tablespace` that does not exist, 0A000
+        for an encoding that nodes of a cluster do not speak, 42501 for what is for superusers, and whom they let."""
+        session = self._session
+        if value is not None and name.lower() not in DEFINITIONS and len(value) > session.memory.left():
+            raise session.memory.refusal()
+        if not may_set(session.catalog, session.identity.user, name):
+            if is_for_superusers(name):
+                raise not_permitted(name)
+            self.check_limit(name, value)
+        self.check_encoding(name, value)
+        if name.lower() == "default_tablespace" and value and value not in session.catalog.tablespaces:
+            message = f'invalid value for parameter "{name}": "{value}"'
+            raise SqlError("22023", message, detail=f'Tablespace "{value}" does not exist.')
+
+    def check_limit(self, name: str, value: str | None) -> None:
+        """42501 for a limit of memory above what the session has been given by the server, its database or its role."""
+        key, memory = name.lower(), self._session.memory
+        if key in MEMORY_LIMITS and value is not None:
+            wanted, given = byte_count(DEFINITIONS[key].check(name, value)), byte_count(self.given_limits[key])
+            if key == "connection_memory_limit" and not given and wanted > memory.share:
+                hint = f"It is half of the server's memory here, {memory.share >> 10}kB: only superusers raise it."
+                raise SqlError("42501", f'permission denied to set parameter "{name}" to "{value}"', hint=hint)
+            if given and (not wanted or wanted > given):
+                hint = f"It is {self.given_limits[key]} here: only superusers raise it."
+                raise SqlError("42501", f'permission denied to set parameter "{name}" to "{value}"', hint=hint)
+
+    def check_encoding(self, name: str, value: str | None) -> None:
+        if name.lower() == "client_encoding" and value and self._session.node.cluster_view is not None:
+            found = encoding_named(value)
+            if found is not None and not found.is_utf8:
+                not_supported(f"client_encoding {found.name} in a cluster")
