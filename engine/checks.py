@@ -37,7 +37,7 @@ from engine.storage.stores import Stores
 from engine.txn.joint import JointCommits
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.node_services import NodeServices
 
 FRESH = 600_000_000  # microseconds
 ID_BYTES = 16
@@ -47,7 +47,7 @@ PREFIX = CHECKS.to_bytes(4, "big")
 class Checks:
     """A node's part in checks. Lives on the engine's thread."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeServices) -> None:
         self._node = node
         self._waiting: tuple[bytes, list[Capture]] | None = None
         self._running = False

@@ -17,7 +17,7 @@ from catalog.schema import Tablespace as TablespaceObject
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.node_services import NodeServices
 
 DEFAULT = "pg_default"
 THIS_NODE = "local"  # the name of a node alone
@@ -108,7 +108,7 @@ class ClusterView(Protocol):
     def checkpoints(self) -> Sequence[CheckpointView]: ...
 
 
-def spaces_of(node: Node) -> dict[str, Tablespace]:
+def spaces_of(node: NodeServices) -> dict[str, Tablespace]:
     """What the node holds, by the names of the tablespaces."""
     if isinstance(node.store, Tablespace):
         return {DEFAULT: node.store}
@@ -128,7 +128,7 @@ class Alone:
     node = THIS_NODE
     stale = False
 
-    def __init__(self, node: Node, version: str, address: tuple[str, int] | None) -> None:
+    def __init__(self, node: NodeServices, version: str, address: tuple[str, int] | None) -> None:
         """`address` is where the asking session has found it."""
         self._node = node
         self._version = version

@@ -22,7 +22,7 @@ from engine.replica import HOME
 from engine.storage.edits import Edits
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.node_services import NodeServices
 
 log = logging.getLogger("shoal.storage")
 
@@ -33,7 +33,7 @@ KEY = SPACE_REQUESTS.to_bytes(4, "big") + bytes(4)
 class SpaceRequests:
     """A node's part. Lives on the engine's thread."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeServices) -> None:
         self._node = node
 
     def tell(self, storage_ids: Sequence[int], full: bool, everywhere: bool) -> None:

@@ -40,13 +40,13 @@ from engine.storage.rows import RowCodec
 from engine.storage.runs import BulkRun, DuplicateKey
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
 
 _BOOL = TypeRef(BOOL)
 Batches = Iterator[tuple[Column, Column]]
 
 
-async def run(session: Session, job: Job) -> None:
+async def run(session: BulkSession, job: Job) -> None:
     """Does a job within the session's transaction. Raises 23502, 23505, 23514, 23503, and what expressions raise."""
     thread = BulkThread("backfill")
     try:
@@ -95,7 +95,7 @@ def _columns_of(codec: RowCodec, rows: Column, numbers: Sequence[int] | None) ->
 
 
 class _Rewrite:
-    def __init__(self, session: Session, job: RewriteTable, thread: BulkThread) -> None:
+    def __init__(self, session: BulkSession, job: RewriteTable, thread: BulkThread) -> None:
         assert session.transaction is not None
         self.session = session
         self.transaction = session.transaction
@@ -188,7 +188,7 @@ class _Rewrite:
 
 
 class _Build:
-    def __init__(self, session: Session, job: BuildIndex, thread: BulkThread) -> None:
+    def __init__(self, session: BulkSession, job: BuildIndex, thread: BulkThread) -> None:
         assert session.transaction is not None
         self.session = session
         self.transaction = session.transaction
@@ -255,7 +255,7 @@ class _Twice(Exception):  # noqa: N818 - a finding: the error is made on the eng
 # ---- constraints ----------------------------------------------------------------------------------------------------
 
 
-async def _validate(session: Session, job: ValidateConstraint, thread: BulkThread) -> None:
+async def _validate(session: BulkSession, job: ValidateConstraint, thread: BulkThread) -> None:
     transaction = session.transaction
     assert transaction is not None
     table, constraint = job.table, job.constraint
@@ -323,7 +323,7 @@ async def _compare(exclusion: Exclusion, codec: RowCodec, batches: Batches, thre
 Look = Callable[[RowCodec, Column], None]
 
 
-def _null_finder(session: Session, job: ValidateConstraint) -> Look:
+def _null_finder(session: BulkSession, job: ValidateConstraint) -> Look:
     """Raises 23502 for a NULL in the constraint's columns."""
     catalog, numbers = session.catalog, sorted(job.constraint.columns)
 
@@ -339,7 +339,7 @@ def _null_finder(session: Session, job: ValidateConstraint) -> Look:
     return look
 
 
-def _check_finder(session: Session, job: ValidateConstraint) -> Look:
+def _check_finder(session: BulkSession, job: ValidateConstraint) -> Look:
     """Raises 23514 for a row for which the condition is FALSE."""
     table, name = job.table, job.constraint.name
     if job.of_domain or job.violated:

@@ -32,8 +32,8 @@ from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
+    from engine.bulk.session import BulkSession
     from engine.bulk.thread import BulkThread
-    from engine.session.session import Session
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
 
@@ -303,7 +303,7 @@ class BulkChange:
     def _duplicate(self, index: IndexWriter | None, row: bytes) -> SqlError:
         return self.encoder.writer.duplicate(index, self.encoder.codec.decode(row))
 
-    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None:
+    async def claim(self, session: BulkSession, transaction: Transaction, thread: BulkThread) -> None:
         """Nothing: the table is locked."""
 
     @property

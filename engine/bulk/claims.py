@@ -28,8 +28,8 @@ from engine.storage.runs import BulkRun
 from engine.txn.interface import UPDATE, LockWait
 
 if TYPE_CHECKING:
+    from engine.bulk.session import BulkSession
     from engine.bulk.thread import BulkThread
-    from engine.session.session import Session
     from engine.storage.tablespace import Tablespace
     from engine.storage.views import Snapshot
     from engine.txn.transaction import Transaction
@@ -115,7 +115,9 @@ def common_keys(one: BulkRun, other: BulkRun) -> Iterator[bytes]:
             yield from keys.filter(pc.is_in(keys, value_set=part.column(0))).to_pylist()
 
 
-async def claim_keys(session: Session, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]) -> None:
+async def claim_keys(
+    session: BulkSession, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]
+) -> None:
     """Returns when nobody else has, or will have, one of the keys: with the claims made, in the same turn of the event
     loop. Raises 23505, and what ends a wait."""
     space = transaction.row_space
@@ -143,7 +145,7 @@ def _by_prefix(names: Sequence[object], prefixes: Iterable[bytes]) -> dict[bytes
     return found
 
 
-async def _settled(session: Session, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]) -> bool:
+async def _settled(session: BulkSession, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]) -> bool:
     """Whether nothing was left to compare, nor to wait for, in this turn of the event loop."""
     clear = True
     for claim in claims:
@@ -160,14 +162,14 @@ async def _settled(session: Session, transaction: Transaction, thread: BulkThrea
     return clear
 
 
-async def settle(session: Session, transaction: Transaction, key: bytes, claim: Claim) -> None:
+async def settle(session: BulkSession, transaction: Transaction, key: bytes, claim: Claim) -> None:
     """Waits for whoever has the key, and takes it. Raises 23505 if it is there then."""
     await take(session, transaction, key)
     if transaction.newest(key) is not None:
         raise claim.duplicate(key)
 
 
-async def take(session: Session, transaction: Transaction, key: bytes) -> None:
+async def take(session: BulkSession, transaction: Transaction, key: bytes) -> None:
     """Locks a key as an INSERT of it does, waiting as long as it takes."""
     while True:
         try:

@@ -35,7 +35,7 @@ from engine.storage.columns import Column, Numbers, from_values
 from engine.txn.locks import ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
 
 _SLICE = 2000  # values computed in one turn of the event loop
 
@@ -102,7 +102,7 @@ class RowCompleter:
 
     def __init__(
         self,
-        session: Session,
+        session: BulkSession,
         writer: TableWriter,
         defaults: Sequence[tree.Assignment],
         generated: Sequence[tree.Assignment],

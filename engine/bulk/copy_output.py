@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.bulk.copy_options import CopyOptions
 
 if TYPE_CHECKING:
-    from engine.session.prepared import Prepared
+    from engine.execute.context import Field
 
 _LENGTH = struct.Struct(">i")
 _ESCAPED = {  # the backslash first: the others bring some
@@ -30,9 +30,8 @@ def header_line(names: Sequence[str], options: CopyOptions) -> bytes:
     return copy_data(options.delimiter.encode().join(fields) + b"\n")
 
 
-def data_rows_to_lines(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
+def data_rows_to_lines(data: bytes, fields: Sequence[Field], options: CopyOptions) -> bytes:
     """DataRow messages of text values as CopyData messages."""
-    fields = prepared.fields or ()
     forced = [options.force_quote == "*" or field.name in options.force_quote for field in fields]
     delimiter, null = options.delimiter.encode(), options.null.encode()
     alone = len(fields) == 1

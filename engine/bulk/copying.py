@@ -13,7 +13,7 @@ from engine.storage.leaning import moved_keys
 from engine.storage.runs import BulkRunWriter
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
 
@@ -63,7 +63,7 @@ class _Runs:
             self._thread.at_end(begun.writer.discard)
 
 
-async def copy_storage(session: Session, job: CopyStorage, thread: BulkThread) -> None:
+async def copy_storage(session: BulkSession, job: CopyStorage, thread: BulkThread) -> None:
     """Raises what reading and writing files raises."""
     assert session.transaction is not None
     runs = _Runs(session.transaction, thread)

@@ -35,8 +35,8 @@ from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
+    from engine.bulk.session import BulkSession
     from engine.bulk.thread import BulkThread
-    from engine.session.session import Session
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
 
@@ -63,7 +63,7 @@ class Conflict(Exception):  # noqa: N818 - a finding: the caller knows where in 
         return Conflict(place, self.error, self.key, self.target)
 
 
-async def repeated(session: Session, work: Callable[[], Awaitable[T]]) -> T:
+async def repeated(session: BulkSession, work: Callable[[], Awaitable[T]]) -> T:
     """Does what adds a batch, again where a key that it found taken is free by now. Raises Conflict."""
     while True:
         try:
@@ -267,7 +267,7 @@ class BulkInsert:
         found = run.get(key)
         return self._error_of(index, found.value if found is not None else None, self._table.run)
 
-    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None:
+    async def claim(self, session: BulkSession, transaction: Transaction, thread: BulkThread) -> None:
         """See engine/bulk/claims.py; `merge_into` follows in the same turn of the event loop. Raises 23505."""
         await claim_keys(session, transaction, thread, self.claims)
 

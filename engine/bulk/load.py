@@ -43,7 +43,7 @@ from engine.sql.analyze.rules import check_calls, runnable_rules
 from engine.storage.columns import Numbers
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
 
 P = ParamSpec("P")
 
@@ -156,7 +156,7 @@ class LoadPlan:
 class Load:
     """One COPY FROM. The table is locked in ROW EXCLUSIVE mode."""
 
-    def __init__(self, session: Session, plan: LoadPlan) -> None:
+    def __init__(self, session: BulkSession, plan: LoadPlan) -> None:
         assert session.transaction is not None
         self.session = session
         self.transaction = session.transaction

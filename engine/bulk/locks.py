@@ -10,13 +10,13 @@ from catalog.schema import Table
 from engine.txn.locks import EXCLUSIVE
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
 
 
 TELL_AFTER = 5.0  # seconds
 
 
-def _tell(session: Session, table: Table) -> None:
+def _tell(session: BulkSession, table: Table) -> None:
     """PostgreSQL would wait for single rows only: whoever waits for the whole table is to know for whom."""
     if session.client.tell_now is None or session.transaction is None:
         return
@@ -27,7 +27,7 @@ def _tell(session: Session, table: Table) -> None:
     session.client.tell_now(SqlError("00000", message, severity="NOTICE", detail=detail or None, hint=hint))
 
 
-def _since(session: Session, process: int) -> str:
+def _since(session: BulkSession, process: int) -> str:
     other = session.node.sessions.get(process)
     if other is None or other.transaction is None:
         return ""
@@ -35,7 +35,7 @@ def _since(session: Session, process: int) -> str:
     return f", in a transaction that began {seconds} s ago"
 
 
-async def lock_for_changes(session: Session, table: Table, held_before: int) -> None:
+async def lock_for_changes(session: BulkSession, table: Table, held_before: int) -> None:
     """For changed and deleted rows: nobody else may write, nor lock rows.
 
     `held_before`: the modes that the transaction held before the statement. A mode of the statement's own is given

@@ -33,7 +33,7 @@ from engine.storage.runs import BulkRun
 from engine.txn.locks import ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
     from engine.txn.transaction import Transaction
 
 
@@ -47,7 +47,7 @@ def concerns_itself(catalog: Catalog, table: Table) -> bool:
 class _Part:
     """One partition that rows have come to."""
 
-    def __init__(self, session: Session, leaf: Leaf, encoder: TableEncoder, bulk: BulkInsert) -> None:
+    def __init__(self, session: BulkSession, leaf: Leaf, encoder: TableEncoder, bulk: BulkInsert) -> None:
         self.leaf = leaf
         self.encoder = encoder
         self.bulk = bulk
@@ -66,7 +66,7 @@ class _Part:
 class PartitionedInsert:
     """One statement's rows. `write` as often as there are batches, then `finish` and `merge_into`."""
 
-    def __init__(self, session: Session, writer: PartitionedWriter) -> None:
+    def __init__(self, session: BulkSession, writer: PartitionedWriter) -> None:
         assert session.transaction is not None
         self._session = session
         self._transaction = session.transaction
@@ -170,7 +170,7 @@ class PartitionedInsert:
         """The runs of each partition itself, after `finish`."""
         return [found for part in self._parts.values() for found in part.bulk.table_runs]
 
-    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None:
+    async def claim(self, session: BulkSession, transaction: Transaction, thread: BulkThread) -> None:
         """As BulkInsert.claim, of all partitions at once."""
         claims = [claim for part in self._parts.values() for claim in part.bulk.claims]
         await claim_keys(session, transaction, thread, claims)

@@ -18,7 +18,7 @@ from engine.storage.newest import NewestRows
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
 
 _SLICE = 500  # look-ups in one turn of the event loop
 
@@ -49,7 +49,7 @@ def distinct_keys(writer: TableWriter, foreign: Outgoing, rows: RowSet) -> list[
     return made
 
 
-async def check(session: Session, foreign: Outgoing, keys: Sequence[Row], now: bool = False) -> None:
+async def check(session: BulkSession, foreign: Outgoing, keys: Sequence[Row], now: bool = False) -> None:
     """Locks every referenced row FOR KEY SHARE, waiting where it must. Raises 23503. `now`: even if the foreign key is
     deferred."""
     transaction = session.transaction
@@ -79,7 +79,7 @@ class ParentKeys:
         self._types = [parent.column_by_number(number).type for number in ordered]
 
     @classmethod
-    async def open(cls, session: Session, foreign: Outgoing) -> ParentKeys:
+    async def open(cls, session: BulkSession, foreign: Outgoing) -> ParentKeys:
         """The newest keys of the referenced table."""
         assert session.transaction is not None
         parent, wanted = foreign.parent, set(foreign.constraint.referenced_columns)

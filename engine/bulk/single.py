@@ -15,7 +15,7 @@ from engine.execute.writer import Checks, TableWriter
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.bulk.session import BulkSession
 
 SLICE = 500  # rows written in one turn of the event loop
 
@@ -23,7 +23,7 @@ SLICE = 500  # rows written in one turn of the event loop
 class SingleInsert:
     """One statement's rows. `finish` runs what is to be checked when all are there."""
 
-    def __init__(self, session: Session, writer: TableWriter) -> None:
+    def __init__(self, session: BulkSession, writer: TableWriter) -> None:
         assert session.transaction is not None
         self._session = session
         self._transaction = session.transaction

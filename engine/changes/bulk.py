@@ -33,10 +33,10 @@ from engine.storage.rows import codec_of
 from engine.storage.runs import BulkRun
 
 if TYPE_CHECKING:
+    from engine.bulk.session import BulkSession
     from engine.bulk.thread import BulkThread
     from engine.changes.capture import Captured
     from engine.execute.written import Written
-    from engine.session.session import Session
     from engine.txn.transaction import Transaction
 
 _CHANGE = np.dtype([("operation", "u1"), ("shape", "<i8"), ("key", "<u4"), ("before", "<u4"), ("after", "<u4")])
@@ -61,11 +61,11 @@ class Bulk(Protocol):
     def finish(self) -> None: ...
     @property
     def table_runs(self) -> list[tuple[Table, list[BulkRun]]]: ...
-    async def claim(self, session: Session, transaction: Transaction, thread: BulkThread) -> None: ...
+    async def claim(self, session: BulkSession, transaction: Transaction, thread: BulkThread) -> None: ...
     def merge_into(self, transaction: Transaction, written: Written) -> None: ...
 
 
-async def finish_recorded(session: Session, transaction: Transaction, thread: BulkThread, bulk: Bulk) -> None:
+async def finish_recorded(session: BulkSession, transaction: Transaction, thread: BulkThread, bulk: Bulk) -> None:
     """Finishes a bulk statement in its thread and makes what it has written the transaction's, together with what
     change streams are to know of it."""
     await thread.run(bulk.finish)

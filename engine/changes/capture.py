@@ -33,7 +33,7 @@ from engine.storage.runs import BulkRun
 from engine.txn.interface import EmptiedStorage
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.node_services import NodeServices
     from engine.txn.transaction import Transaction
 
 _POSITIONS = storage_prefix(system_rows.CHANGE_POSITIONS)
@@ -78,7 +78,7 @@ class _Found:
 class Capture:
     """Which tables are captured on a node, and the capture itself. On the engine's thread."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeServices) -> None:
         self._node = node
         self._tables: dict[bytes, Captured] | None = None  # by the prefix of their keys; None: not known
         self._logs: dict[tuple[int, int], Log] = {}  # all that were met, by OIDs of database and tablespace

@@ -25,7 +25,7 @@ from engine.replica import identity_of
 from engine.txn.interface import UPDATE
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.node_services import NodeServices
     from engine.storage.interface import Reader
     from engine.txn.transaction import Transaction
 
@@ -70,7 +70,7 @@ def advance(transaction: Transaction, stream: ChangeStream, lsn: int, durable: i
 class Trimmer:
     """Lets go of what no stream needs. On the engine's thread, where this node leads the log's tablespace."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeServices) -> None:
         self._node = node
         self._oldest: dict[bytes, int] = {}  # by the log's prefix: up to this LSN there is nothing left
         self._begun: dict[int, int] = {}  # bulk changes of which the rows below a number are gone

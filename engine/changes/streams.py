@@ -23,7 +23,7 @@ from engine.storage.moments import Lsn, lsn_in
 from engine.storage.stores import not_here
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.node_services import NodeServices
     from engine.storage.interface import Reader
     from engine.txn.transaction import Transaction
 
@@ -34,7 +34,7 @@ TOLD_AFTER = 0.005  # seconds in which many commits become one notification
 class ChangeStreams:
     """See the module's text. On the engine's thread."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeServices) -> None:
         self._node = node
         self._capture = Capture(node)
         self._trimmer = Trimmer(node)

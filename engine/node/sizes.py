@@ -24,14 +24,14 @@ from engine.storage.stores import Stores
 from engine.storage.tablespace import Tablespace
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.node_services import NodeServices
 
 BLOCK = 8192
 
 Stored = Table | Index | Sequence
 
 
-def by_space(node: Node, storage_ids: Iterable[int], everywhere: bool = False) -> dict[Tablespace, list[int]]:
+def by_space(node: NodeServices, storage_ids: Iterable[int], everywhere: bool = False) -> dict[Tablespace, list[int]]:
     """Storage ids by their tablespace, without those that this node does not have. `everywhere`: with the tablespaces
     that have none of them."""
     spaces: dict[Tablespace, list[int]] = {}
@@ -44,7 +44,7 @@ def by_space(node: Node, storage_ids: Iterable[int], everywhere: bool = False) -
     return spaces
 
 
-def sizes_of(node: Node, storage_ids: Iterable[int]) -> dict[int, int]:
+def sizes_of(node: NodeServices, storage_ids: Iterable[int]) -> dict[int, int]:
     """The bytes under each storage id; those in tablespaces that this node does not have are left out."""
     found: dict[int, int] = {}
     for space, held in by_space(node, storage_ids).items():
@@ -52,7 +52,7 @@ def sizes_of(node: Node, storage_ids: Iterable[int]) -> dict[int, int]:
     return found
 
 
-def live_rows(node: Node, catalog: Catalog) -> dict[int, int]:
+def live_rows(node: NodeServices, catalog: Catalog) -> dict[int, int]:
     """About how many rows each table of a database has, by its OID: exact while they are few."""
     tables = {item.storage_id: item.oid for item in stored_in(catalog) if isinstance(item, Table)}
     found: dict[int, int] = {}
@@ -61,12 +61,12 @@ def live_rows(node: Node, catalog: Catalog) -> dict[int, int]:
     return found
 
 
-def rows_in(node: Node, table: Table) -> int:
+def rows_in(node: NodeServices, table: Table) -> int:
     """As `live_rows`, of one table; 0 if this node does not have it."""
     return sum(sum(space.rows_of(held).values()) for space, held in by_space(node, [table.storage_id]).items())
 
 
-def relation_size(node: Node, catalog: Catalog, oid: int) -> tuple[int | None, int] | None:
+def relation_size(node: NodeServices, catalog: Catalog, oid: int) -> tuple[int | None, int] | None:
     """(its own size, its indexes' size) of a relation; None if there is none of that OID. Its own size is None if this
     node does not have it."""
     item = catalog.objects.get(oid)
@@ -77,7 +77,7 @@ def relation_size(node: Node, catalog: Catalog, oid: int) -> tuple[int | None, i
     return _own(catalog, item, found), sum(found.get(index, 0) for index in indexes)
 
 
-def relation_sizes(node: Node, catalog: Catalog) -> list[tuple[int, int | None, int]]:
+def relation_sizes(node: NodeServices, catalog: Catalog) -> list[tuple[int, int | None, int]]:
     """(OID, its own size, its indexes' size) of every relation of a database, as `relation_size`."""
     items = stored_in(catalog)
     found = sizes_of(node, (item.storage_id for item in items))
@@ -90,7 +90,7 @@ def relation_sizes(node: Node, catalog: Catalog) -> list[tuple[int, int | None, 
     return rows
 
 
-def database_size(node: Node, oid: int) -> int | None:
+def database_size(node: NodeServices, oid: int) -> int | None:
     """A database's size; None if there is none of that OID."""
     catalog = node.catalogs.get(oid)
     if catalog is None:
@@ -98,7 +98,7 @@ def database_size(node: Node, oid: int) -> int | None:
     return sum(sizes_of(node, [*KINDS, *(item.storage_id for item in stored_in(catalog))]).values())
 
 
-def tablespace_size(node: Node, oid: int) -> int:
+def tablespace_size(node: NodeServices, oid: int) -> int:
     """What the relations of all databases take in a tablespace; pg_default has the schema too."""
     held = {
         item.storage_id

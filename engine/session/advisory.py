@@ -24,14 +24,14 @@ from engine.txn.interface import LockWait
 from engine.txn.locks import Ticket
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
     from engine.txn.transaction import Savepoint
 
 
 class AdvisoryLocks:
     """What one session holds. Implements engine.txn.locks.Owner; `table_locks` are the modes by name."""
 
-    def __init__(self, session: Session, space: AdvisorySpace) -> None:
+    def __init__(self, session: SessionCore, space: AdvisorySpace) -> None:
         self._session = session
         self._space = space
         self.process_id = session.process_id

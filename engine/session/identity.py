@@ -14,13 +14,13 @@ from catalog.schema import Sequence as SequenceObject
 from engine.sql import privileges, tree
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
 
 
 class Identity:
     """`acting`: whom the session runs something as, in place of its user."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.acting: Role | None = None
 

@@ -18,10 +18,20 @@ if TYPE_CHECKING:
     from engine.node.plan_cache import PlanKey
     from engine.session.settings import Settings
     from engine.sql.analyze import Environment
+    from engine.storage.moments import Lsn
+    from engine.txn.interface import LockWait
+    from engine.txn.serializable import Safety
     from engine.txn.transaction import Transaction
 
 
 S = TypeVar("S")
+
+
+class Shown(Protocol):
+    """Settings, and the modes of the transaction."""
+
+    def get(self, name: str) -> str:
+        """What SHOW gives. Raises 42704."""
 
 
 class SessionCore(Protocol):
@@ -39,9 +49,18 @@ class SessionCore(Protocol):
     waited: float
     task: asyncio.Task[None] | None
     cancel_error: SqlError | None
+    safety: Safety | None
 
     @property
     def process_id(self) -> int: ...
+    @property
+    def user(self) -> Role | None: ...
+    @property
+    def shown(self) -> object:
+        """The statement that runs, or ran last: a `Prepared` or its text."""
+
+    @property
+    def variables(self) -> Shown: ...
     @property
     def role(self) -> Role: ...
     @property
@@ -69,6 +88,9 @@ class SessionCore(Protocol):
 
     def settings_changed(self) -> None: ...
     def begin_implicit(self) -> Transaction: ...
+    def check_leads(self) -> None: ...
+    async def wait_for(self, wait: LockWait) -> None: ...
+    async def durable(self, lsn: Lsn) -> None: ...
     def cancel(self, error: SqlError | None = None) -> None: ...
     def warn(self, sqlstate: str, message: str, severity: str = "WARNING", hint: str | None = None) -> None: ...
 

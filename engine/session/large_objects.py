@@ -25,7 +25,7 @@ from catalog.schema import Role
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
     from engine.storage.views import Snapshot
     from engine.txn.transaction import Transaction
 
@@ -69,7 +69,7 @@ class Descriptor:
 class LargeObjects:
     """A session's part."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._opened_in: Transaction | None = None
         self._descriptors: dict[int, Descriptor] = {}

@@ -12,13 +12,13 @@ from engine.session.statement_texts import utf8
 from engine.txn.transaction import Savepoint
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
 
 
 class Portals(dict[bytes, Portal]):
     """See the module's text."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         super().__init__()
         self._session = session
         self._failed: frozenset[bytes] = frozenset()  # the names of those that there were when the block failed

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Table
@@ -26,7 +26,6 @@ from engine.sql import tree
 from engine.storage.keys import row_key_encoder, row_number_key
 
 if TYPE_CHECKING:
-    from engine.session.portal import Portal
     from engine.txn.transaction import Transaction
 
 _LENGTH = struct.Struct(">i")
@@ -153,7 +152,20 @@ def separated(rows: list[bytes], width: int) -> tuple[list[bytes], list[tuple[by
     return shown, places
 
 
-def current_row(portals: Mapping[bytes, Portal], transaction: Transaction | None, cursor: str, table: Table) -> bytes:
+class Cursor(Protocol):
+    """What is asked of a portal."""
+
+    @property
+    def rows(self) -> list[bytes] | None: ...
+    @property
+    def positions(self) -> Positions | None: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def holdable(self) -> bool: ...
+
+
+def current_row(portals: Mapping[bytes, Cursor], transaction: Transaction | None, cursor: str, table: Table) -> bytes:
     """The key of the table's row under which the cursor is. Raises 34000 if there is no such cursor, 24000 if it is on
     no row or cannot say."""
     portal = portals.get(cursor.encode())

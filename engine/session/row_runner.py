@@ -114,7 +114,7 @@ class RowRunner:
         if session.advisory_held is not None and not isinstance(error, SqlError):
             session.advisory_held.restart()
         if transaction.met and isinstance(error, SqlError):
-            wait_for_met(session, transaction)
+            wait_for_met(session.node, session.waits.late(transaction))
         row = prepared.plan.row
         if isinstance(error, LockWait) and row is not None:
             if row.finds_rows:
@@ -182,7 +182,7 @@ class RowRunner:
                 except BaseException as error:
                     transaction.rollback_to(mark)
                     if transaction.met and isinstance(error, SqlError):
-                        wait_for_met(session, transaction)
+                        wait_for_met(session.node, session.waits.late(transaction))
                     raise
         except SqlError as error:
             failed = error

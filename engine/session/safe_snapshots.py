@@ -12,22 +12,22 @@ from engine.session.waiting import Work
 from engine.txn.interface import SERIALIZABLE, LockWait
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
     from engine.txn.transaction import Transaction
 
 
-def look_before(session: Session, transaction: Transaction) -> None:
+def look_before(session: SessionCore, transaction: Transaction) -> None:
     """The transaction is SERIALIZABLE or not: what it asks before it takes its snapshot."""
     serializable = transaction.isolation == SERIALIZABLE
     transaction.before_snapshot = partial(_wait, session, transaction) if serializable else None
 
 
-def blockers(session: Session) -> list[int]:
+def blockers(session: SessionCore) -> list[int]:
     """The process ids of those for whom the session's wait for a safe snapshot goes on."""
     return [] if session.safety is None else [serial.process_id for serial in session.safety.left]
 
 
-async def begun(session: Session, transaction: Transaction) -> None:
+async def begun(session: SessionCore, transaction: Transaction) -> None:
     """Returns when the transaction has a snapshot, of the statement or its own."""
     while True:
         try:
@@ -37,13 +37,13 @@ async def begun(session: Session, transaction: Transaction) -> None:
             await session.wait_for(wait)
 
 
-def _wait(session: Session, transaction: Transaction) -> None:
+def _wait(session: SessionCore, transaction: Transaction) -> None:
     """Raises LockWait where the transaction is to have a safe snapshot, and has none yet."""
     if transaction.read_only and session.variables.get("transaction_deferrable") == "on":
         raise LockWait(Work(_take(session, transaction)))
 
 
-async def _take(session: Session, transaction: Transaction) -> None:
+async def _take(session: SessionCore, transaction: Transaction) -> None:
     space = session.node.table_locks.serializable
     while not transaction.has_snapshot:
         await session.durable(session.node.store.sequenced_lsn)  # so that it shows what is committed

@@ -9,14 +9,16 @@ from catalog.schema import Schema, Sequence, Table
 from engine.txn.locks import ROW_EXCLUSIVE
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.identity import Identity
+    from engine.session.interface import SessionCore
 
 
 class SessionSequences:
     """What the session has drawn of sequences, by their OIDs."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore, identity: Identity) -> None:
         self._session = session
+        self._identity = identity
         self._values: dict[int, int] = {}
         self._last: int | None = None
         self._allowed: object = None  # the last sequence whose privileges were looked at, and for whom
@@ -78,7 +80,7 @@ class SessionSequences:
             if item.owned_kind != "i":
                 key = (session.catalog.version, session.user_name, oid, letters)
                 if key != self._allowed:
-                    session.identity.check_letters(item, letters)
+                    self._identity.check_letters(item, letters)
                     self._allowed = key
             return item
         if isinstance(item, Table | Schema):

@@ -13,7 +13,7 @@ from catalog.errors import SqlError
 from catalog.schema import Catalog, Table
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
 
 
 Locks = Sequence[tuple[int, int]]
@@ -35,7 +35,7 @@ def storage_ids(catalog: Catalog, locks: Locks) -> list[int]:
 
 
 @asynccontextmanager
-async def watched(session: Session, locks: Locks) -> AsyncIterator[None]:
+async def watched(session: SessionCore, locks: Locks) -> AsyncIterator[None]:
     """Around a statement with these table locks: it reads every table that it locks, and what it writes is told.
     Raises 40001."""
     transaction = session.transaction

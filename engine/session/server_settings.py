@@ -13,10 +13,10 @@ from engine.session.settings import (
 )
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
 
 
-def examined(session: Session, name: str) -> str:
+def examined(session: SessionCore, name: str) -> str:
     """The value in force of a setting of the server. Raises 42501."""
     configuration = session.present.configuration
     if name not in postgres_parameters() and not sees_files(session):
@@ -24,11 +24,11 @@ def examined(session: Session, name: str) -> str:
     return SERVER_DEFINITIONS[name].default if configuration is None else configuration.shown(name)
 
 
-def server_settings(session: Session) -> list[tuple[str, str]]:
+def server_settings(session: SessionCore) -> list[tuple[str, str]]:
     """(name, value) of the server's settings that the user may see."""
     sees = sees_files(session)
     return [(name, examined(session, name)) for name in SERVER_DEFINITIONS if sees or name in postgres_parameters()]
 
 
-def sees_files(session: Session) -> bool:
-    return acts_as(session.catalog, session.identity.user, READ_ALL_SETTINGS_OID)
+def sees_files(session: SessionCore) -> bool:
+    return acts_as(session.catalog, session.user, READ_ALL_SETTINGS_OID)

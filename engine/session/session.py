@@ -112,6 +112,10 @@ class Session:
     """`database` is the name that goes with the OID; `parameters` are the settings of the startup packet; `parts` are
     what packages above give it. Raises what SET of the parameters does."""
 
+    settings: Settings
+    key: PlanKey
+    search_path: tuple[str, ...]
+    query_memory: int
     process_id: int  # the node gives it to the whole session, for CancelRequest and pg_backend_pid()
     secret: bytes
 
@@ -174,8 +178,8 @@ class Session:
 
     def _make_parts(self) -> None:
         self.identity = Identity(self)
-        self.variables = SessionVariables(self)
-        self.sequences = SessionSequences(self)
+        self.variables = SessionVariables(self, self.identity)
+        self.sequences = SessionSequences(self, self.identity)
         self.portals = Portals(self)
         self.functions = FunctionServices(self)
         self.client = Client(self.node.clock())
@@ -187,6 +191,11 @@ class Session:
         self.advisory_held: AdvisoryLocks | None = None  # once it has used advisory locks
         self.notifying: SessionNotifications | None = None  # once it has used LISTEN or NOTIFY
         self.large_objects_held: LargeObjects | None = None  # once it has used large objects
+
+    @property
+    def user(self) -> Role | None:
+        """The current user; None if somebody has dropped the role meanwhile."""
+        return self.identity.user
 
     @property
     def advisory(self) -> AdvisoryLocks:
@@ -498,6 +507,10 @@ class Session:
         """The node has become the leader."""
         if self.client.on_lead is not None:
             self.client.on_lead()
+
+    def check_leads(self) -> None:
+        """Raises 40001 for work that only the leader may do, on a node that leads no more."""
+        self.leadership.check()
 
     @property
     def stands_on(self) -> frozenset[bytes]:

@@ -15,15 +15,15 @@ from engine.sql.parser import parse
 from engine.sql.privileges import given_columns
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
 
 
-def narrow(session: Session, error: SqlError) -> None:
+def narrow(session: SessionCore, error: SqlError) -> None:
     """Leaves out of an error's detail what the user may not see."""
     detail = error.detail
     if not isinstance(detail, ShownKey | ShownRow):
         return
-    user = session.identity.user
+    user = session.user
     if user is not None and user.superuser:
         return
     error.detail = None
@@ -32,7 +32,7 @@ def narrow(session: Session, error: SqlError) -> None:
             error.detail = detail.narrowed(session.catalog, user, lambda table: _given(session, table))
 
 
-def _given(session: Session, table: Table) -> frozenset[int]:
+def _given(session: SessionCore, table: Table) -> frozenset[int]:
     """The columns of a table that the statement that runs gives values."""
     prepared = session.shown
     if isinstance(prepared, bytes):  # of one statement that had a plan for its text

@@ -272,7 +272,7 @@ class TransactionControl:
         if transaction.deferred is not None:
             self._check_deferred(transaction)
         try:
-            two_phase.check(session, identifier)
+            two_phase.check(session, identifier, self._used())
             owner = session.catalog.roles[session.user_name]
             lsn = session.node.prepared.prepare(identifier, owner, session.database_oid, transaction)
         except BaseException:
@@ -285,6 +285,14 @@ class TransactionControl:
         session.settings.end_transaction(True)
         session.portals.end_transaction(True)
         return "PREPARE TRANSACTION", lsn
+
+    def _used(self) -> two_phase.Used:
+        session = self.session
+        return two_phase.Used(
+            session.advisory_held is not None and session.advisory_held.of_transaction,
+            session.notifying is not None and session.notifying.used,
+            any(portal.holdable and not portal.kept for portal in session.portals.values()),
+        )
 
     def _begin(self, statement: ast.TransactionStmt) -> None:
         session = self.session

@@ -7,7 +7,7 @@ identifier, rolls the transaction back. (PostgreSQL 16 manual, PREPARE TRANSACTI
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Role, Table
@@ -15,20 +15,28 @@ from engine.session.settings import MAX_PREPARED_TRANSACTIONS
 from engine.txn.interface import SERIALIZABLE
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
     from engine.txn.transaction import Transaction
 
 IDENTIFIER_LIMIT = 200  # bytes; an identifier of so many is too long
 
 
-def check(session: Session, identifier: str) -> None:
+class Used(NamedTuple):
+    """What the session's transaction has used that cannot be prepared."""
+
+    advisory_locks: bool
+    notifications: bool  # LISTEN, UNLISTEN or NOTIFY
+    held_cursors: bool
+
+
+def check(session: SessionCore, identifier: str, used: Used) -> None:
     """Whether the session's transaction may be prepared under this identifier. Raises 22023, 42710, 53200, 0A000."""
     known = session.node.prepared
     if len(identifier.encode()) >= IDENTIFIER_LIMIT:
         raise SqlError("22023", f'transaction identifier "{identifier}" is too long')
     transaction = session.transaction
     assert transaction is not None
-    _check_work(session, transaction)
+    _check_work(session, transaction, used)
     if known.find(identifier) is not None:
         raise SqlError("42710", f'transaction identifier "{identifier}" is already in use')
     if len(known) >= MAX_PREPARED_TRANSACTIONS:
@@ -36,18 +44,18 @@ def check(session: Session, identifier: str) -> None:
         raise SqlError("53200", "maximum number of prepared transactions reached", hint=hint)
 
 
-def _check_work(session: Session, transaction: Transaction) -> None:
+def _check_work(session: SessionCore, transaction: Transaction, used: Used) -> None:
     if transaction.changed_objects or transaction.dropped_storage:
         not_supported("PREPARE TRANSACTION after a schema change")
     if transaction.isolation == SERIALIZABLE:
         not_supported("PREPARE TRANSACTION of a SERIALIZABLE transaction")
-    if session.advisory_held is not None and session.advisory_held.of_transaction:
+    if used.advisory_locks:
         not_supported("PREPARE TRANSACTION of a transaction that holds advisory locks")
-    if session.notifying is not None and session.notifying.used:
+    if used.notifications:
         raise SqlError("0A000", "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY")
     if session.node.exported.any_of(transaction):
         raise SqlError("0A000", "cannot PREPARE a transaction that has exported snapshots")
-    if any(portal.holdable and not portal.kept for portal in session.portals.values()):
+    if used.held_cursors:
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
     if session.temporary_schema is not None:
         objects = session.catalog.objects
@@ -56,7 +64,7 @@ def _check_work(session: Session, transaction: Transaction) -> None:
             raise SqlError("0A000", "cannot PREPARE a transaction that has operated on temporary objects")
 
 
-def finish(session: Session, identifier: str, committed: bool) -> int:
+def finish(session: SessionCore, identifier: str, committed: bool) -> int:
     """Ends a prepared transaction. Returns the LSN to wait for. Raises 25001, 42704, 42501, 0A000."""
     if session.in_block:
         word = "COMMIT" if committed else "ROLLBACK"

@@ -24,14 +24,16 @@ from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import Savepoint, Transaction
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.identity import Identity
+    from engine.session.interface import SessionCore
 
 
 class SessionVariables:
     """Of one session. `given_limits` are the limits of memory that the server, its database or its role give it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore, identity: Identity) -> None:
         self._session = session
+        self._identity = identity
         self.given_limits: dict[str, str] = {}
         # What the transaction that has said so last has said.
         self._asked_isolation: tuple[Transaction | None, str] = (None, "")
@@ -70,7 +72,7 @@ class SessionVariables:
         """set_config(). Raises what SET raises."""
         session = self._session
         if name.lower() in IDENTITIES:
-            session.identity.set(name.lower(), value, local)
+            self._identity.set(name.lower(), value, local)
         else:
             self.set_mode(name, value)
             self.check(name, value)
@@ -150,7 +152,7 @@ class SessionVariables:
         session = self._session
         if value is not None and name.lower() not in DEFINITIONS and len(value) > session.memory.left():
             raise session.memory.refusal()
-        if not may_set(session.catalog, session.identity.user, name):
+        if not may_set(session.catalog, self._identity.user, name):
             if is_for_superusers(name):
                 raise not_permitted(name)
             self.check_limit(name, value)

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError, told
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
     from engine.node.node import Node
-    from engine.session.session import Session
-    from engine.txn.transaction import Transaction
 
 
 class Work:
@@ -98,17 +96,22 @@ class DurabilityWait:
             callback()
 
 
-def wait_for_met(session: Session, transaction: Transaction) -> None:
-    """Before an error that may come of what the transaction has met. Raises LockWait unless that is durable."""
-    if late := session.waits.late(transaction):
-        raise LockWait(DurabilityWait(session.node, [late]))
+def wait_for_met(node: Node, late: int) -> None:
+    """Before an error that may come of what a transaction has met, up to `late`. Raises LockWait unless that is durable
+    (0)."""
+    if late:
+        raise LockWait(DurabilityWait(node, [late]))
 
 
 def _as_error(error: BaseException | None) -> Exception | None:
     return None if error is None else told(error)
 
 
-def result_of(session: Session, name: str, run: object, begin: Callable[[], Awaitable[object]]) -> object:
+class _Worker(Protocol):
+    work: dict[str, Work]
+
+
+def result_of(session: _Worker, name: str, run: object, begin: Callable[[], Awaitable[object]]) -> object:
     """The result of the work that `begin` begins. `run` is the same object throughout one run of the statement. Raises
     LockWait until the result is there."""
     work = session.work.get(name)

@@ -19,14 +19,14 @@ from engine.txn.locks import ACCESS_EXCLUSIVE, ROW_EXCLUSIVE, Ticket
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
-    from engine.session.session import Session
+    from engine.session.interface import SessionCore
 
 
 class Waits:
     """Of a session whose clients are told of commits when these are durable; engine/session/asynchronous_commit.py has
     the others."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     # ---- locks ------------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Waits:
         if isinstance(ticket, Ticket) and ticket.space is session.node.table_locks:
             await self.durable(session.node.store.sequenced_lsn)  # what held the lock is to be seen
         session.waited += perf_counter() - began
-        session.leadership.check()
+        session.check_leads()
 
     # ---- durability -------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Waits:
 class Timeouts:
     """statement_timeout and transaction_timeout of a session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.transaction = 0  # milliseconds; 0: none
         self._transaction_timer: asyncio.TimerHandle | None = None

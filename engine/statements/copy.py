@@ -335,8 +335,8 @@ async def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> byte
     if options.binary:
         return data_rows_to_tuples(data)
     if len(data) < LONG_ROWS:
-        return data_rows_to_lines(data, prepared, options)
-    return await aside(data_rows_to_lines, data, prepared, options)
+        return data_rows_to_lines(data, prepared.fields or (), options)
+    return await aside(data_rows_to_lines, data, prepared.fields or (), options)
 
 
 async def _turned(data: bytes, turns: Sequence[Turn | None]) -> bytes:

@@ -22,9 +22,9 @@ writes are rows of tables, and its locks are of rows and of relations.
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -38,7 +38,10 @@ from engine.txn.locks import ACCESS_EXCLUSIVE, LockSpace
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
-    from engine.node.node import Node
+    from engine.storage.stores import AnyStore
+    from engine.txn.commit import CommitQueue
+    from engine.txn.joint import JointCommits
+    from engine.txn.row_locks import RowLocks
 
 _PREFIX = PREPARED_TRANSACTIONS.to_bytes(4, "big")
 _RANGE = prefix_range(_PREFIX)
@@ -57,10 +60,34 @@ class PreparedTransaction:
     database: int
 
 
+class _Held(Protocol):
+    def slots_of(self, transaction: Transaction) -> set[int]:
+        """The slots of the tablespaces in which it has locks, or has looked at what is not durable yet."""
+
+
+class TransactionNode(Protocol):
+    """What prepared transactions ask of the node (engine/node/node.py)."""
+
+    clock: Callable[[], int]
+    new_transaction: Callable[..., Transaction]
+    exclusive_tables: int
+
+    @property
+    def store(self) -> AnyStore: ...
+    @property
+    def commits(self) -> CommitQueue | JointCommits: ...
+    @property
+    def row_locks(self) -> RowLocks: ...
+    @property
+    def table_locks(self) -> LockSpace: ...
+    @property
+    def held(self) -> _Held: ...
+
+
 class PreparedTransactions:
     """Those of a node that leads a tablespace, whichever; of one that follows, those that it knew when it led."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: TransactionNode) -> None:
         self._node = node
         self._known: dict[str, tuple[PreparedTransaction, Transaction]] = {}
 

@@ -1,0 +1,106 @@
+"""What bulk work asks of the session that it works for (engine/session/session.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from catalog.errors import SqlError
+    from catalog.memory import Account
+    from catalog.schema import Catalog, Table
+    from catalog.types.base import FormatSettings
+    from engine.bulk.progress import CopyProgress
+    from engine.changes.capture import Captured
+    from engine.execute.context import ExecContext
+    from engine.execute.written import Written
+    from engine.sql.analyze import Environment
+    from engine.storage.moments import Lsn
+    from engine.txn.interface import LockWait
+    from engine.txn.sequences import Sequences
+    from engine.txn.transaction import Transaction
+
+
+class _Changes(Protocol):
+    def captured_tables(self) -> Mapping[bytes, Captured]: ...
+
+
+class _Other(Protocol):
+    """Another session."""
+
+    @property
+    def transaction(self) -> Transaction | None: ...
+
+
+class BulkNode(Protocol):
+    """What it asks of the node."""
+
+    clock: Callable[[], int]
+
+    @property
+    def sequences(self) -> Sequences: ...
+    @property
+    def changes(self) -> _Changes: ...
+    @property
+    def written(self) -> Written: ...
+    @property
+    def sessions(self) -> Mapping[int, _Other]: ...
+    def next_row_numbers(self, table: Table, count: int) -> int: ...
+
+
+class _Format(Protocol):
+    @property
+    def format(self) -> FormatSettings: ...
+
+
+class _Settings(Protocol):
+    def get(self, name: str) -> str: ...
+
+
+class _Sequences(Protocol):
+    def drawn(self, oid: int, value: int) -> None: ...
+
+
+class _Client(Protocol):
+    @property
+    def tell_now(self) -> Callable[[SqlError], None] | None: ...
+
+
+class _Functions(Protocol):
+    def blockers(self, process_id: int) -> list[int]: ...
+
+
+class BulkSession(Protocol):
+    """See the module's text."""
+
+    @property
+    def node(self) -> BulkNode: ...
+    @property
+    def process_id(self) -> int: ...
+    @property
+    def transaction(self) -> Transaction | None: ...
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def key(self) -> _Format: ...
+    @property
+    def settings(self) -> _Settings: ...
+    @property
+    def sequences(self) -> _Sequences: ...
+    @property
+    def client(self) -> _Client: ...
+    @property
+    def functions(self) -> _Functions: ...
+    @property
+    def memory(self) -> Account: ...
+    @property
+    def query_memory(self) -> int: ...
+    @property
+    def copying(self) -> CopyProgress | None: ...
+
+    def context(self) -> ExecContext: ...
+    async def lock_table(self, transaction: Transaction, oid: int, mode: int, wait: str = "block") -> None: ...
+    async def wait_for(self, wait: LockWait) -> None: ...
+    async def durable(self, lsn: Lsn) -> None: ...
