@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from catalog.errors import SqlError, forget_frames
 from engine.columnar.ahead import announce
+from engine.execute.deferred import check
 from engine.session import safe_snapshots, two_phase
 from engine.session.errors import aborted
 from engine.session.prepared import Prepared
@@ -147,7 +148,7 @@ class TransactionControl:
         session = self.session
         assert transaction.deferred is not None
         try:
-            transaction.deferred.check(transaction, session.catalog, session.key.format, everything=True)
+            check(transaction.deferred, transaction, session.catalog, session.key.format, everything=True)
         except SqlError:
             self.abort()
             raise

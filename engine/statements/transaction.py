@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from engine.execute.deferred import check
 from engine.session.errors import aborted
 from engine.session.plan import Answer
 from engine.session.portal import Portal
@@ -61,7 +62,7 @@ async def run_set_constraints(session: Session, tree: ast.SetConstraintsStmt, po
         deferred.set_mode(oid, tree.deferred)
     while not tree.deferred:
         try:
-            deferred.check(transaction, session.catalog, session.key.format, everything=False)
+            check(deferred, transaction, session.catalog, session.key.format, everything=False)
             break
         except LockWait as wait:
             await session.wait_for(wait)

@@ -19,7 +19,7 @@ import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +33,21 @@ from engine.storage.runs import BulkLayer, BulkRun
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
     from engine.storage.views import Generation, Layer
-    from engine.txn.transaction import Transaction
 
 BATCH_ROWS = 32_768
 BATCH_BYTES = 16 << 20
 _ROWS_AT_ONCE = 512
 _COPY_SLICE = 4096  # keys of a memtable that are copied in one turn of the event loop
+
+
+class Writing(Protocol):
+    """A transaction, as far as what it has written is asked of it."""
+
+    @property
+    def writes(self) -> dict[bytes, bytes | None]: ...
+    @property
+    def runs(self) -> list[BulkRun]: ...
+    def tablespace(self, storage_id: int) -> Tablespace: ...
 
 
 class _Edited:
@@ -197,7 +206,7 @@ class NewestRows:
         cls,
         store: Tablespace,
         storage_id: int,
-        transaction: Transaction | None = None,
+        transaction: Writing | None = None,
         alone: bool = False,
     ) -> NewestRows:
         """The storage id as of now, with the transaction's own writes; `alone`: without what it leans on. On the
@@ -222,7 +231,7 @@ class NewestRows:
         return cls(storage_id, levels, generation)
 
     @classmethod
-    async def of(cls, transaction: Transaction, storage_id: int) -> NewestRows:
+    async def of(cls, transaction: Writing, storage_id: int) -> NewestRows:
         """The same, in the storage id's tablespace."""
         return await cls.open(transaction.tablespace(storage_id), storage_id, transaction)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from engine.storage.moments import Lsn
 
 if TYPE_CHECKING:
-    from engine.execute.deferred import Deferred
+    from engine.txn.deferred import Deferred
 
 # Row lock strengths, PostgreSQL 16 manual, 13.3.2. Bits, so that conflicts are one AND.
 KEY_SHARE = 1

@@ -21,8 +21,8 @@ from engine.txn.overlay import MISSING, overlay
 from engine.txn.transaction import Transaction
 
 if TYPE_CHECKING:
-    from engine.execute.deferred import Deferred
     from engine.storage.moments import Lsn
+    from engine.txn.deferred import Deferred
 
 
 class StatementView:

@@ -30,6 +30,7 @@ from catalog.memory import Account
 from catalog.schema import Catalog, SchemaObject
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
+from engine.txn.deferred import Deferred
 from engine.txn.interface import (
     KEY_SHARE,
     NO_KEY_UPDATE,
@@ -45,7 +46,6 @@ from engine.txn.row_locks import RowLocks
 from engine.txn.serializable import Serial, Tracked
 
 if TYPE_CHECKING:
-    from engine.execute.deferred import Deferred
     from engine.storage.moments import Lsn
     from engine.storage.runs import BulkRun
     from engine.storage.stores import CurrentStores, ObservedStores, SequencedStores, StoresSnapshot
@@ -546,8 +546,6 @@ class Transaction:
     def deferral(self) -> Deferred | None:
         """Where deferred constraints are put off to, None outside a block."""
         if self.deferred is None and self.in_block:
-            from engine.execute.deferred import Deferred
-
             self.deferred = Deferred()
         return self.deferred
 
