@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Column, Constraint, Table
-from engine.ddl import inheritance, partitions
+from engine.ddl import inheritance, partition_members, partitions
+from engine.ddl.alteration import Alteration
 from engine.ddl.context import DdlContext
 from engine.sql import ast
-
-if TYPE_CHECKING:
-    from engine.ddl.alter import Alteration
 
 _HIERARCHY = ("attach_partition", "detach_partition", "inherit", "no_inherit")
 _REPEATED = ("alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null", "drop_expression")
@@ -41,8 +38,6 @@ def alter(context: DdlContext, table: Table, commands: tuple[ast.AlterTableCmd, 
         _refuse_for_key(context, table, command)
         if only:
             _refuse_only(context, table, command)
-    from engine.ddl.alter import Alteration  # that module uses this one
-
     alteration = Alteration(context, table)
     alteration.run(tuple(ordinary))
     if only:  # which keys and foreign keys of partitioned tables do not heed when they are dropped
@@ -56,9 +51,9 @@ def _change_hierarchy(context: DdlContext, table: Table, command: ast.AlterTable
     current = context.catalog.table(table.oid)
     if command.action == "attach_partition":
         assert command.bound is not None
-        partitions.attach(context, current, command.relation, command.bound)
+        partition_members.attach(context, current, command.relation, command.bound)
     elif command.action == "detach_partition":
-        partitions.detach(context, current, command)
+        partition_members.detach(context, current, command)
     elif command.action == "inherit":
         inheritance.inherit(context, current, command.relation)
     else:
@@ -163,18 +158,16 @@ def _give_keys(context: DdlContext, parent: Table, above: Alteration) -> None:
         return
     for constraint in above.builder.new_constraints:
         if constraint.parent is None and constraint.kind in "pu" and constraint.index is not None:
-            partitions.add_index_parts(context, parent, context.catalog.index(constraint.index))
+            partition_members.add_index_parts(context, parent, context.catalog.index(constraint.index))
     if any(item.kind == "f" and item.parent is None for item in above.builder.new_constraints):
         for oid in context.catalog.children.get(parent.oid, ()):
-            partitions.attach_foreign_keys(context, parent, context.catalog.table(oid))
+            partition_members.attach_foreign_keys(context, parent, context.catalog.table(oid))
 
 
 class _Child:
     """What an ALTER of a parent does to one child."""
 
     def __init__(self, context: DdlContext, child: Table, before: Table, parent: Table) -> None:
-        from engine.ddl.alter import Alteration
-
         self.context = context
         self.before = before
         self.parent = parent

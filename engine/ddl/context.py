@@ -116,6 +116,9 @@ class DdlContext(Protocol):
     def environment(self) -> Environment:
         """For analyse_expression, resolve_type, analyse."""
 
+    def run(self, statement: ast.Node) -> str:
+        """Another schema change within this one: its command tag."""
+
     def creation_schema(self, relation: ast.RangeVar | None, persistence: str = "p") -> Schema:
         """The schema that a new relation goes to: named, or the first of search_path; the session's temporary schema
         for 't'. Raises 3F000 (schema does not exist / no schema has been selected to create in)."""

@@ -304,8 +304,6 @@ class Removal:
         self.context.change(changes)
 
     def _drop_columns(self) -> None:
-        from engine.ddl.alter import alter_table  # that module uses this one
-
         self.context.change({oid: None for oid, item in self.gone.items() if isinstance(item, View)})
         tables = {table.oid: table for table, _ in self.columns if table.oid not in self.gone}
         for table in tables.values():  # all columns of a table at once: a rewritten table must not have one of them
@@ -315,7 +313,7 @@ class Removal:
                 for owner, column in self.columns
                 if owner.oid == table.oid
             )
-            alter_table(self.context, ast.AlterTableStmt("table", relation, commands))
+            self.context.run(ast.AlterTableStmt("table", relation, commands))
 
     def _edit_tables(self, changes: dict[int, SchemaObject | None]) -> None:
         catalog = self.context.catalog

@@ -14,7 +14,7 @@ from catalog.schema import Constraint, Index, IndexColumn
 from catalog.types import format_type
 from engine.ddl import names
 from engine.ddl.expressions import stored_predicate
-from engine.ddl.indexes import index_column, second_part, with_method
+from engine.ddl.index_columns import index_column, second_part, with_method
 from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast
 from engine.sql.analyze.errors import fail

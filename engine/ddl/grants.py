@@ -305,14 +305,6 @@ def _mentions(item: Securable, role: str) -> bool:
     return any(role in (one.grantee, one.grantor) for acl in acls for one in map(privileges.parse, acl or ()))
 
 
-def with_renamed_role(item: Securable, old: str, new: str) -> Securable:
-    """An object whose privileges name a role by its new name."""
-    if isinstance(item, (Table, View)):
-        columns = tuple(replace(column, acl=privileges.renamed(column.acl, old, new)) for column in item.columns)
-        item = replace(item, columns=columns)
-    return replace(item, acl=privileges.renamed(item.acl, old, new))
-
-
 def without_role(item: Securable, role: str) -> Securable:
     """An object without what a role was granted, or has granted, on it."""
 
@@ -323,12 +315,6 @@ def without_role(item: Securable, role: str) -> Securable:
     if isinstance(item, (Table, View)):
         item = replace(item, columns=tuple(replace(column, acl=rest(column.acl) or None) for column in item.columns))
     return replace(item, acl=rest(item.acl))
-
-
-def with_owner(context: DdlContext, item: Securable, owner: Role) -> Securable:
-    """An object under a new owner, who takes the old one's place in its privileges too."""
-    old = privileges.owner_name(context.catalog, item)
-    return replace(with_renamed_role(item, old, owner.name), owner=owner.oid)
 
 
 # ---- roles ----------------------------------------------------------------------------------------------------------

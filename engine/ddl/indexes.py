@@ -5,23 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.errors import SqlError
-from catalog.operator_classes import METHODS, AccessMethod, default_class, named_class, operator_class
-from catalog.schema import Catalog, Index, IndexColumn, Table
-from catalog.types import format_type
-from catalog.types.boolean import SPELLINGS
-from catalog.types.user import FIRST_ADDED_OID
-from engine.ddl import names, partitions
-from engine.ddl.collations import index_collation
+from catalog.operator_classes import METHODS
+from catalog.schema import Catalog, Index, Table
+from engine.ddl import names, partition_members, partitions
 from engine.ddl.context import BuildIndex, DdlContext
-from engine.ddl.expressions import stored_index_expression, stored_predicate
+from engine.ddl.expressions import stored_predicate
+from engine.ddl.index_columns import included, index_column, index_options, second_part, with_method
 from engine.ddl.ownership import must_create_in, user_role
-from engine.ddl.tables import must_be_a_key, must_have_class
 from engine.ddl.tablespaces import place_of_index
-from engine.sql import ast, tree
-from engine.sql.analyze import Environment, analyze_expression
-from engine.sql.analyze.collations import collation_of
-from engine.sql.analyze.targets import column_name
-from engine.sql.parser import parse_expression
+from engine.sql import ast
+from engine.sql.analyze import Environment
 
 MAX_KEYS = 32
 
@@ -48,12 +41,12 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         context.new_storage_id(table.tablespace),
         unique=statement.unique,
         nulls_not_distinct=statement.nulls_not_distinct,
-        include=tuple(_included(table, item) for item in statement.include),
+        include=tuple(included(table, item) for item in statement.include),
         predicate=stored_predicate(context, table, statement.where) if statement.where is not None else None,
         method=statement.method,
         owner=table.owner,
         tablespace=place_of_index(context, statement.tablespace, table),
-        options=_options(METHODS[statement.method], statement.options),
+        options=index_options(METHODS[statement.method], statement.options),
     )
     if index.unique:
         partitions.check_unique_key(table, "UNIQUE", tuple(column.number for column in index.columns))
@@ -67,7 +60,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     if index.is_tree and not context.table_is_empty(table):
         context.add_job(BuildIndex(changed, index))
     if table.partitioning is not None and not only:
-        partitions.add_index_parts(context, changed, index)
+        partition_members.add_index_parts(context, changed, index)
     return "CREATE INDEX"
 
 
@@ -114,141 +107,3 @@ def _parts(catalog: Catalog, index: Index) -> list[Index]:
     """An index and all that are part of it."""
     below = catalog.index_children.get(index.oid, ())
     return [index, *(item for oid in below for item in _parts(catalog, catalog.index(oid)))]
-
-
-def second_part(statement: ast.IndexStmt) -> str:
-    """The columns' part of a generated name: expressions by what they call, or 'expr', numbered when taken."""
-    parts: list[str] = []
-    for element in statement.elements:
-        base = element.name
-        if base is None:
-            assert element.expression is not None
-            base = column_name(element.expression)
-            base = "expr" if base == "?column?" else base
-        name, number = base, 0
-        while name in parts:
-            number += 1
-            name = f"{base}{number}"
-        parts.append(name)
-    return "_".join([*parts, *(name for name in statement.include if name not in parts)])
-
-
-def with_method(context: DdlContext, statement: ast.IndexStmt) -> ast.IndexStmt:
-    """The statement, if its access method can do what it asks for (DefineIndex)."""
-    name = statement.method
-    if name == "rtree":
-        message = 'substituting access method "gist" for obsolete method "rtree"'
-        context.notice(SqlError("00000", message, severity="NOTICE"))
-        name = "gist"
-    method = METHODS.get(name)
-    if method is None:
-        raise SqlError("42704", f'access method "{name}" does not exist')
-    elements = statement.elements
-    for wanted, able, what in (
-        (statement.unique, method.unique, "unique indexes"),
-        (bool(statement.include), method.include, "included columns"),
-        (len(elements) > 1, method.multicolumn, "multicolumn indexes"),
-    ):
-        if wanted and not able:
-            raise SqlError("0A000", f'access method "{name}" does not support {what}')
-    return replace(statement, method=name)
-
-
-def _options(method: AccessMethod, given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Raises 22023 for a storage parameter that the method does not have, or for a value that it cannot be."""
-    for name, value in given:
-        if name not in method.options:
-            raise SqlError("22023", f'unrecognized parameter "{name}"')
-        allowed = method.options[name]
-        if not allowed:
-            if value.lower() not in SPELLINGS:
-                raise SqlError("22023", f'invalid value for boolean option "{name}": {value}')
-        elif isinstance(allowed[0], str):
-            if value.lower() not in allowed:
-                words = ", ".join(f'"{word}"' for word in allowed[:-1]) + f', and "{allowed[-1]}"'
-                detail = f"Valid values are {words}."
-                raise SqlError("22023", f'invalid value for enum option "{name}": {value}', detail=detail)
-        else:
-            _check_number(name, value, allowed[0], int(allowed[1]))
-    return given
-
-
-def _check_number(name: str, value: str, least: int, most: int) -> None:
-    try:
-        number = int(value)
-    except ValueError:
-        raise SqlError("22023", f'invalid value for integer option "{name}": {value}') from None
-    if not least <= number <= most:
-        detail = f'Valid values are between "{least}" and "{most}".'
-        raise SqlError("22023", f'value {value} out of bounds for option "{name}"', detail=detail)
-
-
-def index_column(context: DdlContext, table: Table, element: ast.IndexElement, method: str) -> IndexColumn:
-    """A column of a new index. Raises 42703, 42704, 42804, 0A000."""
-    if not METHODS[method].ordered:
-        for given, what in ((element.direction, "ASC/DESC"), (element.nulls, "NULLS FIRST/LAST")):
-            if given != "default":
-                raise SqlError("0A000", f'access method "{method}" does not support {what} options')
-    element = _without_collate(element)
-    descending = element.direction == "desc"
-    nulls_first = element.nulls == "first" or (element.nulls == "default" and descending)
-    if element.name is not None:
-        column = table.column(element.name)
-        if column is None:
-            raise SqlError("42703", f'column "{element.name}" does not exist')
-        made = IndexColumn(column.number, None, descending, nulls_first, type=column.type)
-        value: tree.Expr = tree.Var(0, column.number, column.type)
-    else:
-        assert element.expression is not None
-        text, type_ = stored_index_expression(context, table, element.expression)
-        made = IndexColumn(0, text, descending, nulls_first, type=type_)
-        value = analyze_expression(parse_expression(text), context.environment, table, None, "index expressions")
-    collation = index_collation(context, table, element.collation, made.type, value)
-    derived = 0 if made.number else collation_of(value, context.catalog, table).oid
-    return replace(
-        made,
-        collation=collation,
-        derived=derived,
-        operator_class=_operator_class(method, made.type.oid, element.opclass),
-    )
-
-
-def _without_collate(element: ast.IndexElement) -> ast.IndexElement:
-    """COLLATE around a whole expression is the index column's; a column alone in it is that column."""
-    expression, collation = element.expression, element.collation
-    while isinstance(expression, ast.CollateClause):
-        collation = collation or expression.collation
-        expression = expression.argument
-    name = element.name
-    if expression is not element.expression and isinstance(expression, ast.ColumnRef) and len(expression.names) == 1:
-        name, expression = expression.names[0], None
-    return replace(element, name=name, expression=expression, collation=collation)
-
-
-def _operator_class(method: str, type_: int, written: tuple[str, ...]) -> int:
-    """ResolveOpClass: the OID of the class, 0 for the default one. Raises 42704, 42804."""
-    if not written:
-        must_have_class(method, type_)
-        return 0
-    found = named_class(method, written[-1])
-    if found is None or (written[:-1] not in ((), ("pg_catalog",)) and found.oid < FIRST_ADDED_OID):
-        raise SqlError("42704", f'operator class "{".".join(written)}" does not exist for access method "{method}"')
-    if not found.takes(type_):
-        raise SqlError("42804", f'operator class "{written[-1]}" does not accept data type {format_type(type_)}')
-    if METHODS[method].ordered or method == "hash":
-        must_be_a_key(method, type_)
-    return 0 if found == default_class(method, type_) else found.oid
-
-
-def class_for(method: str, type_: int, column: IndexColumn) -> int:
-    """The operator class of an index column whose type becomes another: the one that it was given has to take it."""
-    return _operator_class(
-        method, type_, (operator_class(column.operator_class).name,) if column.operator_class else ()
-    )
-
-
-def _included(table: Table, name: str) -> int:
-    column = table.column(name)
-    if column is None:
-        raise SqlError("42703", f'column "{name}" does not exist')
-    return column.number

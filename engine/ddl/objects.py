@@ -318,7 +318,7 @@ def rename(context: DdlContext, statement: ast.RenameStmt) -> str:
         else:
             if isinstance(found, Role):
                 renamed = grants.mentioning(context, found.name)
-                change |= {one.oid: grants.with_renamed_role(one, found.name, statement.new_name) for one in renamed}
+                change |= {one.oid: ownership.with_renamed_role(one, found.name, statement.new_name) for one in renamed}
             context.change(change)
             if isinstance(found, Role):
                 default_privileges.rename(context, found.name, statement.new_name)
@@ -461,7 +461,9 @@ def set_owner(context: DdlContext, statement: ast.AlterOwnerStmt) -> str:
     if statement.kind not in kinds:
         not_supported(f"ALTER {statement.kind.upper()} OWNER")
     found = _find(context, kinds[statement.kind], statement.name)
-    context.change({found.oid: grants.with_owner(context, found, ownership.new_owner(context, found, statement.owner))})
+    context.change(
+        {found.oid: ownership.with_owner(context, found, ownership.new_owner(context, found, statement.owner))}
+    )
     return f"ALTER {statement.kind.upper()}"
 
 

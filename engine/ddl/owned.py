@@ -67,7 +67,7 @@ def _reassign(context: DdlContext, role: Role, owner: Role) -> None:
     for item in _of(context, role, (Table, View, Sequence, Schema, Database, Tablespace, Routine)):
         if isinstance(item, (Schema, Routine)):  # the others go without, as in PostgreSQL
             ownership.new_owner(context, item, owner.name)
-        changes[item.oid] = grants.with_owner(context, item, owner)
+        changes[item.oid] = ownership.with_owner(context, item, owner)
     for item in context.catalog.objects.values():
         if item.oid not in changes and getattr(item, "owner", None) == role.oid and _is_here(context, item):
             changes[item.oid] = replace(cast(Any, item), owner=owner.oid)

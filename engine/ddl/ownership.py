@@ -7,8 +7,11 @@ member of the new owner, who needs CREATE where the object lies; superusers may 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from catalog import privileges
 from catalog.errors import SqlError
-from catalog.privileges import Owned, is_member, is_owner, may, owner_of
+from catalog.privileges import Owned, Securable, is_member, is_owner, may, owner_of
 from catalog.schema import (
     ChangeStream,
     Collation,
@@ -150,3 +153,17 @@ def refuse_reserved(role: Role, detail: str) -> None:
     """42939 for a role that every server has."""
     if role.name.startswith("pg_"):
         raise SqlError("42939", f'role name "{role.name}" is reserved', detail=detail)
+
+
+def with_renamed_role(item: Securable, old: str, new: str) -> Securable:
+    """An object whose privileges name a role by its new name."""
+    if isinstance(item, (Table, View)):
+        columns = tuple(replace(column, acl=privileges.renamed(column.acl, old, new)) for column in item.columns)
+        item = replace(item, columns=columns)
+    return replace(item, acl=privileges.renamed(item.acl, old, new))
+
+
+def with_owner(context: DdlContext, item: Securable, owner: Role) -> Securable:
+    """An object under a new owner, who takes the old one's place in its privileges too."""
+    old = privileges.owner_name(context.catalog, item)
+    return replace(with_renamed_role(item, old, owner.name), owner=owner.oid)

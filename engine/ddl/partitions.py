@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from catalog import collations
 from catalog.errors import SqlError, not_supported
 from catalog.functions.hashing import partition_hash
-from catalog.partitions import bound_conditions, constraint_text, datum_text
+from catalog.partitions import bound_conditions, datum_text
 from catalog.schema import (
     Constraint,
     Index,
@@ -24,8 +24,8 @@ from catalog.schema import (
 )
 from catalog.types import format_type, lookup
 from catalog.types.base import TypeRef
-from engine.ddl import inheritance, names, ownership
-from engine.ddl.context import BuildIndex, DdlContext, ValidateConstraint
+from engine.ddl import names
+from engine.ddl.context import DdlContext, ValidateConstraint
 from engine.ddl.expressions import check_immutable, columns_used, stored_text
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import compile_expression
@@ -308,7 +308,7 @@ def lock_whole(context: DdlContext, table: Table) -> list[Table]:
     return found
 
 
-def _defaults(context: DdlContext, parent: Table) -> list[Table]:
+def defaults(context: DdlContext, parent: Table) -> list[Table]:
     """The default partition, if there is one."""
     found = (context.catalog.table(oid) for oid in context.catalog.children.get(parent.oid, ()))
     return [item for item in found if item.bound is not None and item.bound.kind == "d"]
@@ -316,7 +316,7 @@ def _defaults(context: DdlContext, parent: Table) -> list[Table]:
 
 def check_default(context: DdlContext, parent: Table, bound: PartitionBound) -> None:
     """A new partition takes rows away from the default one, which must have none of them (23514, a job)."""
-    for default in _defaults(context, parent) if bound.kind != "d" else ():
+    for default in defaults(context, parent) if bound.kind != "d" else ():
         conditions = bound_conditions(context.catalog, parent, bound)
         text = f"(NOT ({' AND '.join(conditions)}))"
         for item in lock_whole(context, default):
@@ -355,7 +355,7 @@ def inherit_keys(builder: TableBuilder, parent: Table) -> None:
     """Gives a new partition its parts of the parent's indexes, keys and foreign keys."""
     context = builder.context
     for oid in parent.indexes:
-        _new_part(builder, parent, context.catalog.index(oid))
+        new_part(builder, parent, context.catalog.index(oid))
     for constraint in parent.constraints:
         if constraint.kind == "f":
             part = foreign_key_part(context, builder.table, parent, constraint)
@@ -371,12 +371,12 @@ def foreign_key_part(context: DdlContext, child: Table, parent: Table, constrain
         named = "_".join(parent.column_by_number(number).name for number in constraint.columns)
         name = names.free_constraint_name(child.constraints, child.name, named, "fkey")
     return replace(
-        constraint, oid=context.new_oid(), name=name, columns=_mapped(parent, child, constraint.columns),
+        constraint, oid=context.new_oid(), name=name, columns=mapped(parent, child, constraint.columns),
         inherited=1, local=False, parent=constraint.oid, comment=None,
     )  # fmt: skip
 
 
-def _mapped(parent: Table, child: Table, numbers: tuple[int, ...]) -> tuple[int, ...]:
+def mapped(parent: Table, child: Table, numbers: tuple[int, ...]) -> tuple[int, ...]:
     found = []
     for number in numbers:
         column = child.column(parent.column_by_number(number).name)
@@ -385,23 +385,23 @@ def _mapped(parent: Table, child: Table, numbers: tuple[int, ...]) -> tuple[int,
     return tuple(found)
 
 
-def _constraint_of(table: Table, index: Index) -> Constraint | None:
+def constraint_of(table: Table, index: Index) -> Constraint | None:
     return next((item for item in table.constraints if item.kind in "pu" and item.index == index.oid), None)
 
 
-def _new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
+def new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     """A new index of a table that is being made, or altered, as a part of its parent's."""
     context, child = builder.context, builder.table
-    constraint = _constraint_of(parent, index)
+    constraint = constraint_of(parent, index)
     if index.is_primary and any(item.kind == "p" for item in child.constraints):
         raise SqlError("42P16", f'multiple primary keys for table "{child.name}" are not allowed')
     if index.is_unique:
         word = "PRIMARY KEY" if index.is_primary else "UNIQUE"
         check_unique_key(
-            child, word, _mapped(parent, child, tuple(item.number for item in index.columns if item.number))
+            child, word, mapped(parent, child, tuple(item.number for item in index.columns if item.number))
         )
     columns = tuple(
-        replace(item, number=_mapped(parent, child, (item.number,))[0]) if item.number else item
+        replace(item, number=mapped(parent, child, (item.number,))[0]) if item.number else item
         for item in index.columns
     )
     label = "pkey" if index.is_primary else "key" if constraint is not None else "idx"
@@ -412,7 +412,7 @@ def _new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     storage = child.storage_id if index.primary else context.new_storage_id(child.tablespace)
     part = replace(
         index, oid=context.new_oid(), schema=child.schema, name=name, table=child.oid, columns=columns,
-        storage_id=storage, include=_mapped(parent, child, index.include), owner=child.owner,
+        storage_id=storage, include=mapped(parent, child, index.include), owner=child.owner,
         tablespace=child.tablespace, comment=None, parent=index.oid, valid=True,
     )  # fmt: skip
     builder.indexes.append(part)
@@ -455,9 +455,9 @@ def _column_word(table: Table, item: IndexColumn) -> str:
 
 def matching_index(context: DdlContext, child: Table, parent: Table, index: Index) -> Index | None:
     """An index of a partition that can be its part of the parent's: alike, and of no other index's parts."""
-    wanted = _constraint_of(parent, index)
+    wanted = constraint_of(parent, index)
     columns = tuple(
-        replace(item, number=_mapped(parent, child, (item.number,))[0]) if item.number else item
+        replace(item, number=mapped(parent, child, (item.number,))[0]) if item.number else item
         for item in index.columns
     )
     for oid in child.indexes:
@@ -471,233 +471,8 @@ def matching_index(context: DdlContext, child: Table, parent: Table, index: Inde
             and own.columns == columns
             and own.predicate == index.predicate
             and own.nulls_not_distinct == index.nulls_not_distinct
-            and sorted(own.include) == sorted(_mapped(parent, child, index.include))
+            and sorted(own.include) == sorted(mapped(parent, child, index.include))
         )
-        if alike and (wanted is None or _constraint_of(child, own) is not None):
+        if alike and (wanted is None or constraint_of(child, own) is not None):
             return own
     return None
-
-
-def add_index_parts(context: DdlContext, parent: Table, index: Index) -> None:
-    """A new index of a partitioned table: its parts in all partitions, those that have fitting ones already aside."""
-    for oid in context.catalog.children.get(parent.oid, ()):
-        add_index_part(context, context.catalog.table(oid), parent, index)
-
-
-def add_index_part(context: DdlContext, child: Table, parent: Table, index: Index) -> None:
-    """The part of one partition, and of those below it."""
-    from engine.ddl.alter import Alteration
-    from engine.ddl.tables import TableBuilder
-
-    context.lock_relation(child.oid, "share" if not index.primary else "access exclusive")
-    own = matching_index(context, child, parent, index)
-    if own is not None:
-        link_index(context, own, index)
-        part = context.catalog.index(own.oid)
-    elif index.primary:
-        alteration = Alteration(context, child)
-        part = alteration.take_key(parent, index)
-    else:
-        builder = TableBuilder(context, child)
-        part = _new_part(builder, parent, index)
-        context.change(builder.objects())
-        if part.is_tree and child.partitioning is None and not context.table_is_empty(child):
-            grown = context.catalog.table(child.oid)
-            context.add_job(BuildIndex(grown, part))
-            for made in builder.new_constraints:
-                if made.late:
-                    context.add_job(ValidateConstraint(grown, made))
-    if own is None and child.partitioning is not None:
-        add_index_parts(context, context.catalog.table(child.oid), part)
-
-
-def new_key_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
-    """The part of a primary key in a table that is being altered."""
-    return _new_part(builder, parent, index)
-
-
-def link_index(context: DdlContext, own: Index, index: Index) -> None:
-    """Makes an index a part of another one, and its constraint one of that's."""
-    table, parent = context.catalog.table(own.table), context.catalog.table(index.table)
-    mine, above = _constraint_of(table, own), _constraint_of(parent, index)
-    changes: dict[int, Index | Table] = {own.oid: replace(own, parent=index.oid)}
-    if mine is not None and above is not None:
-        linked = replace(mine, parent=above.oid, inherited=1, local=False)
-        constraints = tuple(linked if item.oid == mine.oid else item for item in table.constraints)
-        changes[table.oid] = replace(table, constraints=constraints)
-    context.change(changes)
-
-
-# ---- ATTACH, DETACH -------------------------------------------------------------------------------------------------
-
-
-def attach(context: DdlContext, parent: Table, relation: ast.RangeVar, spec: ast.BoundSpec) -> None:
-    """ALTER TABLE ... ATTACH PARTITION. Raises 42809, 42804, 42P16, 42P17, 23514 (job)."""
-    if parent.partitioning is None:
-        raise SqlError("42809", f'table "{parent.name}" is not partitioned')
-    for default in _defaults(context, parent):
-        context.lock_relation(default.oid, "access exclusive")
-    child = names.table_named(context, relation)
-    _refuse_attaching(context, parent, child)
-    bound = bound_of(context, parent, child.name, spec)
-    merged = inheritance.merge_into_child(context, child, parent)
-    extra = next((c for c in child.columns if parent.column(c.name) is None), None)
-    if extra is not None:
-        raise SqlError(
-            "42804",
-            f'table "{child.name}" contains column "{extra.name}" not found in parent "{parent.name}"',
-            detail="The new partition may contain only the columns present in parent.",
-        )
-    lock_whole(context, child)
-    check_default(context, parent, bound)
-    context.change({child.oid: replace(merged, parents=(parent.oid,), bound=bound)})
-    for oid in context.catalog.table(parent.oid).indexes:
-        index = context.catalog.index(oid)
-        add_index_part(context, context.catalog.table(child.oid), parent, index)
-    attach_foreign_keys(context, parent, context.catalog.table(child.oid))
-    text = constraint_text(context.catalog, context.catalog.table(child.oid))
-    if text is not None:
-        for item in [context.catalog.table(child.oid), *context.catalog.descendants(child.oid)]:
-            check_rows(context, item, text, f'partition constraint of relation "{item.name}" is violated by some row')
-
-
-def _refuse_attaching(context: DdlContext, parent: Table, child: Table) -> None:
-    if child.bound is not None:
-        raise SqlError("42809", f'"{child.name}" is already a partition')
-    if child.parents:
-        raise SqlError("42809", "cannot attach inheritance child as partition")
-    if child.oid in context.catalog.children and child.partitioning is None:
-        raise SqlError("42809", "cannot attach inheritance parent as partition")
-    if child.oid == parent.oid or any(item.oid == parent.oid for item in context.catalog.descendants(child.oid)):
-        detail = f'"{parent.name}" is already a child of "{child.name}".'
-        raise SqlError("42P07", "circular inheritance not allowed", detail=detail)
-    if parent.persistence == "t" and child.persistence != "t":
-        message = f'cannot attach a permanent relation as partition of temporary relation "{parent.name}"'
-        raise SqlError("42809", message)
-    if parent.persistence != "t" and child.persistence == "t":
-        message = f'cannot attach a temporary relation as partition of permanent relation "{parent.name}"'
-        raise SqlError("42809", message)
-
-
-def attach_foreign_keys(context: DdlContext, parent: Table, child: Table) -> None:
-    """The parent's foreign keys: one of the partition's that says the same becomes its part, else a new one is."""
-    for constraint in parent.constraints:
-        if constraint.kind != "f":
-            continue
-        child = context.catalog.table(child.oid)
-        if any(item.parent == constraint.oid for item in child.constraints):
-            continue
-        own = next((item for item in child.constraints if _same_reference(parent, child, constraint, item)), None)
-        if own is not None:
-            made = replace(own, parent=constraint.oid, inherited=1, local=False)
-            kept = tuple(made if item.oid == own.oid else item for item in child.constraints)
-        else:
-            made = foreign_key_part(context, child, parent, constraint)
-            kept = (*child.constraints, made)
-        child = replace(child, constraints=kept)
-        context.change({child.oid: child})
-        if own is None and child.partitioning is None and not context.table_is_empty(child):
-            context.add_job(ValidateConstraint(child, made))
-        for oid in context.catalog.children.get(child.oid, ()):
-            if own is None:
-                attach_foreign_keys(context, child, context.catalog.table(oid))
-
-
-def _same_reference(parent: Table, child: Table, above: Constraint, own: Constraint) -> bool:
-    if own.kind != "f" or own.parent is not None:
-        return False
-    same = replace(
-        above, oid=own.oid, name=own.name, columns=_mapped(parent, child, above.columns), comment=own.comment,
-        inherited=own.inherited, local=own.local, parent=own.parent,
-    )  # fmt: skip
-    return same == own
-
-
-def attach_index(context: DdlContext, index: Index, relation: ast.RangeVar) -> None:
-    """ALTER INDEX ... ATTACH PARTITION. Raises 42809, 42P17, 55000."""
-    own = names.find(context, relation)
-    if own is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
-    if not isinstance(own, Index):
-        raise SqlError("42809", f'"{own.name}" is not an index')
-    parent, child = context.catalog.table(index.table), context.catalog.table(own.table)
-    ownership.must_own(context, index)
-    ownership.must_own(context, own)
-    cannot = f'cannot attach index "{own.name}" as a partition of index "{index.name}"'
-    if own.parent == index.oid:
-        return
-    if own.parent is not None:
-        detail = f'Index "{own.name}" is already attached to another index.'
-        raise SqlError("42P17", cannot, detail=detail)
-    if parent.oid not in child.parents or child.bound is None:
-        detail = f'Index "{own.name}" is not an index on any partition of table "{parent.name}".'
-        raise SqlError("42P17", cannot, detail=detail)
-    if matching_index(context, child, parent, index) is None or not _fits(context, own, child, parent, index):
-        raise SqlError("42P17", cannot, detail="The index definitions do not match.")
-    for oid in child.indexes:
-        if context.catalog.index(oid).parent == index.oid:
-            detail = f'Another index is already attached for partition "{child.name}".'
-            raise SqlError("42P17", cannot, detail=detail)
-    link_index(context, own, index)
-    mark_valid(context, index.oid)
-
-
-def _fits(context: DdlContext, own: Index, child: Table, parent: Table, index: Index) -> bool:
-    only = replace(child, indexes=(own.oid,))
-    return matching_index(context, only, parent, index) is not None
-
-
-def mark_valid(context: DdlContext, oid: int) -> None:
-    """Marks a partitioned table's index valid once every partition has a valid part of it."""
-    index = context.catalog.index(oid)
-    parts = {context.catalog.index(part).table for part in context.catalog.index_children.get(oid, ())
-             if context.catalog.index(part).valid}  # fmt: skip
-    if not index.valid and parts >= set(context.catalog.children.get(index.table, ())):
-        context.change({oid: replace(index, valid=True)})
-        if index.parent is not None:
-            mark_valid(context, index.parent)
-
-
-def _check_references(context: DdlContext, partition: Table) -> None:
-    """Sees to it that rows of a partition that goes are not referred to by way of the tables that it was part of."""
-    if all(context.table_is_empty(item) for item in (partition, *context.catalog.descendants(partition.oid))):
-        return
-    above = {table.oid for table in context.catalog.partitioned_above(partition)}
-    for table in context.catalog.tables():
-        for constraint in table.constraints:
-            if constraint.kind == "f" and constraint.references in above and table.partitioning is None:
-                context.lock_relation(table.oid, "share")
-                if not context.table_is_empty(table):
-                    message = (
-                        f'removing partition "{partition.name}" violates foreign key constraint "{constraint.name}"'
-                    )
-                    context.add_job(ValidateConstraint(table, constraint, violated=message))
-
-
-def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> None:
-    """ALTER TABLE ... DETACH PARTITION. Raises 42809, 42P01, 23503, 0A000 for CONCURRENTLY."""
-    relation = command.relation
-    assert relation is not None
-    if command.value is not None:
-        not_supported(f"DETACH PARTITION {command.value.upper()}")
-    if parent.partitioning is None:
-        raise SqlError("42809", f'table "{parent.name}" is not partitioned')
-    found = names.find(context, relation)
-    if found is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
-    if not isinstance(found, Table) or parent.oid not in found.parents:
-        raise SqlError("42P01", f'relation "{found.name}" is not a partition of relation "{parent.name}"')
-    lock_whole(context, found)
-    for default in _defaults(context, parent):
-        lock_whole(context, default)
-    _check_references(context, found)
-    child = inheritance.let_go(context.catalog.table(found.oid), parent)
-    constraints = tuple(
-        replace(item, parent=None, inherited=0, local=True) if item.parent is not None else item
-        for item in child.constraints
-    )
-    context.change({child.oid: replace(child, bound=None, constraints=constraints)})
-    for oid in child.indexes:
-        index = context.catalog.index(oid)
-        if index.parent is not None:
-            context.change({oid: replace(index, parent=None)})

@@ -19,10 +19,11 @@ from catalog.schema import PG_CATALOG_OID, Routine, RoutineArgument, SchemaObjec
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import ANY_ARRAYS, POLYMORPHIC
+from engine.ddl.code_users import users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.drop import Removal
 from engine.ddl.expressions import default_text
-from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema
+from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema, with_owner
 from engine.ddl.views import refuse_whole_rows
 from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
@@ -479,8 +480,6 @@ def _moved(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt)
 
 def _refuse_users(context: DdlContext, item: Routine, what: str) -> None:
     """0A000 where stored texts name it: they are not written anew."""
-    from engine.ddl.code_users import users_of_code
-
     schema = context.catalog.schema_name(item.schema)
     called = any(users_of_code(context, schema, lambda oid: oid == item.oid))
     if called or any(item.oid in other.depends_on for other in _routines(context)):
@@ -501,9 +500,7 @@ def _placed(context: DdlContext, item: Routine) -> Routine:
 
 
 def _owned(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
-    from engine.ddl import grants  # that module uses this one
-
-    changed = grants.with_owner(context, item, new_owner(context, item, str(statement.value)))
+    changed = with_owner(context, item, new_owner(context, item, str(statement.value)))
     assert isinstance(changed, Routine)
     return changed
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from catalog import collations
 from catalog.errors import SqlError, not_supported
-from catalog.operator_classes import default_class
 from catalog.schema import (
     Column,
     Constraint,
@@ -30,7 +29,10 @@ from catalog.types.oids import INTEGERS, UNDECLARED
 from engine.ddl import inheritance, names, partitions
 from engine.ddl.collations import column_collation
 from engine.ddl.context import DdlContext
+from engine.ddl.exclusion import exclusion
 from engine.ddl.expressions import columns_used, from_generated, stored_check, stored_default, stored_generated
+from engine.ddl.foreign_keys import foreign_key
+from engine.ddl.index_columns import must_have_class
 from engine.ddl.like import copy_columns, copy_indexes
 from engine.ddl.sequences import new_sequence
 from engine.ddl.tablespaces import place_of_index, place_of_table
@@ -231,14 +233,10 @@ class TableBuilder:
         if constraint.kind in ("primary", "unique"):
             made = self._key(constraint)
         elif constraint.kind == "exclusion":
-            from engine.ddl.exclusion import exclusion  # which needs what makes indexes, and that needs this module
-
             made = exclusion(self, constraint)
         elif constraint.kind == "check":
             made = self._check(constraint, column)
         elif constraint.kind == "foreign":
-            from engine.ddl.foreign_keys import foreign_key
-
             made = foreign_key(self, constraint)
         else:
             not_supported(f"{constraint.kind} constraints")
@@ -398,28 +396,6 @@ def layout(version: int, columns: tuple[Column, ...]) -> Layout:
 def must_have_order(column: Column) -> None:
     """42704 for a column type that no btree index can hold."""
     must_have_class("btree", column.type.oid)
-
-
-def must_have_class(method: str, type_: int) -> None:
-    """42704 for a type that the access method has no default operator class for."""
-    if default_class(method, type_) is None:
-        raise _without_class(method, type_)
-    if method in ("btree", "hash"):
-        must_be_a_key(method, type_)
-
-
-def must_be_a_key(method: str, type_: int) -> None:
-    """42704 for a type whose values are no keys of a tree."""
-    if lookup(type_).key_encoder() is None:
-        raise _without_class(method, type_)
-
-
-def _without_class(method: str, type_: int) -> SqlError:
-    return SqlError(
-        "42704",
-        f'data type {format_type(type_)} has no default operator class for access method "{method}"',
-        hint="You must specify an operator class for the index or define a default operator class for the data type.",
-    )
 
 
 def quote(name: str) -> str:

@@ -38,6 +38,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import resolve_type
 from engine.sql.analyze.domains import analyze_check, within
 from engine.sql.analyze.views import stored_query
+from engine.sql.parser import parse_expression
 from engine.sql.tree_walk import walk
 
 Reference = tuple[str, ...]
@@ -339,8 +340,6 @@ def _over_column(context: DdlContext, table: Table, column: Column, check: Const
     """The domain's condition with the column in VALUE's place."""
     if check is None or check.check is None:
         return None
-    from engine.sql.parser import parse_expression
-
     value = tree.Var(0, column.number, column.type)
     found = analyze_check(parse_expression(check.check), context.environment, column.type, value)
     return stored_text(context, found, table)

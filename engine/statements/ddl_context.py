@@ -33,6 +33,7 @@ from engine.execute.context import ExecContext
 from engine.session import settings
 from engine.sql import ast, privileges
 from engine.sql.analyze import Environment
+from engine.statements import registry
 from engine.storage.keys import prefix_range
 from engine.storage.leaning import base_key
 from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_ROW_EXCLUSIVE, TABLE_MODES
@@ -65,6 +66,12 @@ class SessionDdl:
     @property
     def environment(self) -> Environment:
         return self._session.environment
+
+    def run(self, statement: ast.Node) -> str:
+        """The schema change by itself, without its jobs: the command tag. Raises SqlError, LockWait."""
+        change = registry.kind_of(statement).change
+        assert change is not None
+        return change(self, statement)
 
     def creation_schema(self, relation: ast.RangeVar | None, persistence: str = "p") -> Schema:
         session = self._session

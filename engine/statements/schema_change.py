@@ -104,7 +104,7 @@ async def _change(session: Session, statement: ast.Node, then: Then | None = Non
     while True:
         context = SessionDdl(session, then)
         try:
-            tag = _changed(statement, context)
+            tag = context.run(statement)
             _check_setting(statement)
             return tag, context
         except LockWait as wait:
@@ -113,13 +113,6 @@ async def _change(session: Session, statement: ast.Node, then: Then | None = Non
             transaction.catalog = None
             del transaction.dropped_storage[dropped:]
             await session.wait_for(wait)
-
-
-def _changed(statement: ast.Node, context: SessionDdl) -> str:
-    """The schema change by itself: its command tag. Raises SqlError, LockWait."""
-    change = registry.kind_of(statement).change
-    assert change is not None
-    return change(context, statement)
 
 
 def _check_setting(statement: ast.Node) -> None:

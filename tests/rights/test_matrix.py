@@ -6,7 +6,7 @@ import dataclasses
 from typing import get_args
 
 from catalog.schema import SchemaObject
-from engine.ddl import alter, routines
+from engine.ddl import alteration, routines
 from engine.sql import ast
 from engine.sql.parser import parse
 from engine.statements import registry
@@ -67,6 +67,6 @@ def test_every_kind_of_statement_is_there() -> None:
     met = {type(node).__name__ for node in found}
     assert wanted - met == set(WITHOUT_RIGHTS), (wanted - met) ^ set(WITHOUT_RIGHTS)
     actions = {node.action for node in found if isinstance(node, ast.AlterTableCmd)}
-    assert not set(alter._COMMANDS) - actions
+    assert not set(alteration._COMMANDS) - actions
     changes = {node.action for node in found if isinstance(node, ast.AlterFunctionStmt)}
     assert not set(routines._ALTERATIONS) - changes
