@@ -35,3 +35,15 @@ def test_the_plan_is_the_one_that_ran(statement: str, plan: list[str], rows: int
     assert found[: len(plan)] == plan
     path = "columnar" if GIVEN_UP in plan else "row"
     assert found[-3:-1] == [f"Path: {path}", f"Actual Rows: {rows}"]
+
+
+@pytest.mark.parametrize("call", ["SELECT nothing()", "SELECT * FROM several()"])
+def test_a_call_of_a_function_with_a_body_of_statements(call: str) -> None:
+    """It has no plan of its own."""
+    with ShoalServer() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE FUNCTION nothing() RETURNS void LANGUAGE sql AS 'SELECT 1'")
+        connection.execute("CREATE TABLE noted (n int)")
+        connection.execute("CREATE FUNCTION several() RETURNS SETOF int LANGUAGE sql AS 'DELETE FROM noted; SELECT 2'")
+        for options in ("", "ANALYZE"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="EXPLAIN of a call of a function"):
+                connection.execute(f"EXPLAIN {options} {call}".encode())

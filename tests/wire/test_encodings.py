@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -78,6 +80,26 @@ def test_characters_that_the_client_does_not_have(latin: psycopg.Connection) -> 
         latin.execute("create unique index on encoded (t)")
         latin.execute("insert into encoded values (9, chr(8364))")
     assert failed.value.sqlstate == "23505"
+
+
+def test_a_query_that_waited_for_a_lock(latin: psycopg.Connection, server: Server) -> None:
+    """It is taken again once the lock is granted, and is in UTF-8 by then."""
+    latin.execute("insert into encoded values (1, 'x')")
+    waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid = %s"
+    with (
+        ThreadPoolExecutor(1) as pool,
+        psycopg.connect(server.dsn, autocommit=True) as observer,
+        psycopg.connect(server.dsn) as holder,
+    ):
+        holder.execute("update encoded set t = 'y' where id = 1")
+        waiter = pool.submit(latin.execute, "update encoded set t = t || 'Größe' where id = 1")
+        deadline = time.monotonic() + 30
+        while observer.execute(waits, (latin.info.backend_pid,)).fetchone() == (0,):
+            assert time.monotonic() < deadline, "nobody waits"
+            time.sleep(0.01)
+        holder.commit()
+        waiter.result(30)
+        assert observer.execute("select t from encoded").fetchall() == [("yGröße",)]
 
 
 def test_copy(latin: psycopg.Connection) -> None:
