@@ -19,7 +19,7 @@ Znodes below the cluster's chroot:
     format, cluster                     the layout's version; the cluster's id
     nodes/<node>                        ephemeral: Node
     controller                          ephemeral: the node that places replicas and leaders
-    awaited/<ts>                        ephemeral: the LSN that replicas are to tell of (replication/log/applied.py)
+    awaited/<ts>                        ephemeral: the LSN that replicas are to apply (replication/log/remote_apply.py)
     moves/<ts>                          a leader is to hand over (replication/placement.py)
     tablespaces/<ts>/spec               Spec
     tablespaces/<ts>/epoch              Epoch; its version is what every commit checks

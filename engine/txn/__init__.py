@@ -22,5 +22,5 @@ are acknowledged in the order of LSNs, after durability. Plain reads see durable
 
 Only sessions with another `synchronous_commit` than `on` are told earlier or later, and see further. They are of a
 class of their own (engine/session/asynchronous_commit.py), so that the others do not pay for it. Waiting for replicas:
-replication/log/applied.py.
+replication/log/remote_apply.py.
 """

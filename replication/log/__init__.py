@@ -9,10 +9,11 @@ committer.py       the multis of all tablespaces that this node leads
 ledgers.py         the ledger list, retention;  ledger_list.py  the list in ZooKeeper
 takeover.py        from candidate to leader
 election.py        who should try, and when
-presence.py        how far each replica is, and that it lives;  applied.py  waits until replicas are so far
-housekeeping.py    what a leader does about old ledgers
+presence.py        how far each replica is, and that it lives
+remote_apply.py    waits until the other replicas have applied an LSN
+ledger_retention.py  closes and drops old ledgers
 groups.py          what is on its way from `submit` to the head;  bulk.py  the bulk files of a replica
-waiting.py         waits for an LSN, and for a read that begins now
+lsn_waiters.py     waits for an LSN, and for a read that begins now
 interface.py       what the log asks of the engine, and the engine of the log;  settings.py  what can be set
 replica.py         all of it for one tablespace: ReplicatedLog
 """

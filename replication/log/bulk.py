@@ -1,6 +1,6 @@
-"""The bulk files of one replica: a directory, one file each, named as the entries name them.
+"""The bulk files of one replica: one directory, one file each, with the names that entries use.
 
-A file under its name is complete and synced: what is fetched is written beside it, synced, and renamed.
+A file that has its name is complete and synced: a fetched file is written under another name, synced, and renamed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BulkFiles:
         task.add_done_callback(self._dropping.discard)
 
     async def fetch(self, store: ChangelogStore, object_name: str, name: str) -> None:
-        """Sees to it that the file is here. Raises what `ChangelogStore.get_file` raises, and OSError."""
+        """Fetches the file unless it is here. Raises what `ChangelogStore.get_file` raises, and OSError."""
         path = self.path(name)
         if os.path.exists(path):
             return

@@ -1,4 +1,4 @@
-"""The commits of a node: which objects the next multi makes part of the log, and what has become of it.
+"""The committer of a node: chooses the objects that the next multi adds to the log, and determines its outcome.
 
     a multi = check(epoch) + set(head, version) for every tablespace that it commits to
 
@@ -6,13 +6,15 @@
 tablespaces (tied by joint entries) goes when it is next in all of them and none of them has another multi under way.
 All its parts were cut at one moment, so groups have one order over the whole node, and none waits in a circle.
 
-**What has become of it.** An answer says it. No answer: the same multi is tried again, for both checks let it be
-carried out once at most; if the second fails, the head tells whether the first was done: it names the commit ids of its
-last objects, and if another leader has gone on since then, the ledger list says where this epoch ended.
+**The outcome of a multi.** ZooKeeper's answer gives it. Without an answer the committer sends the same multi again: its
+checks let it be carried out at most once. If the second try fails, the head shows whether the first succeeded, because
+it names the commit ids of its last objects. If another leader has extended the log since then, the ledger list shows
+where this epoch ended.
 
-While that cannot be done nobody is told anything. After `commit_timeout` the clients are told that it is not known;
-from then on, and when the session is over, the multi is not tried again but ended (`_settle`): the epoch is bumped, so
-that a request which is still under way somewhere can never be carried out, and then the head is final.
+Until the outcome is known no client gets an answer. After `commit_timeout` the clients are told that the outcome is
+unknown. From then on, and when the session is over, the committer does not retry the multi but finalizes it
+(`_finalize`): it bumps the epoch, so that a request which is still under way can never be carried out; then the head is
+final.
 """
 
 from __future__ import annotations
@@ -30,17 +32,17 @@ from replication.interface import (
     OutcomeUnknownError,
     SessionState,
 )
-from replication.log.groups import Group, Multi, make_part
+from replication.log.groups import CommitGroup, Multi, make_head_update
 from replication.log.layout import decode_head, encode, paths
 from replication.log.leader import LeaderLog
-from replication.log.ledger_list import Pages
+from replication.log.ledger_list import LedgerListReader
 from replication.log.settings import LogSettings
 
 log = logging.getLogger("shoal.log")
 
 
-class UnknowableError(Exception):
-    """The log has gone on so far that nobody knows any more where an epoch ended."""
+class OutcomeLostError(Exception):
+    """The outcome of a multi can no longer be found: the ledger list has dropped the end of its epoch."""
 
 
 class Committer:
@@ -57,9 +59,9 @@ class Committer:
     def use(self, coordination: Coordination) -> None:
         before, self.coordination = self.coordination, coordination
         coordination.on_state(lambda state: self._state_changed(coordination, state))
-        if before is not coordination:  # a session that was closed on purpose tells nobody
+        if before is not coordination:  # a session that was closed on purpose does not report that it is lost
             self._state_changed(before, "lost")
-        self._wake()
+        self._notify_change()
 
     def add(self, leader: LeaderLog) -> None:
         self._logs[leader.tablespace] = leader
@@ -70,23 +72,23 @@ class Committer:
 
     # --- cutting -------------------------------------------------------------------------------------------------
 
-    def form(self, leader: LeaderLog) -> bool:
-        """Cuts the next group of a tablespace, and of those that joint entries tie to it. Whether it did."""
+    def cut_group(self, leader: LeaderLog) -> bool:
+        """Cuts the next group of a tablespace and of those that joint entries tie to it. Returns whether it did."""
         if not leader.joints:
-            leader.cut(Group(), everything=False)
+            leader.cut_objects(CommitGroup(), everything=False)
             return True
-        tied = self._tied(leader)
+        tied = self._tied_logs(leader)
         if tied is None:
             self.cut_off(leader, None)
             return False
         if any(other.rolling for other in tied):
             return False  # it forms again when the ledger is open
-        group = Group()
+        group = CommitGroup()
         for other in tied:
-            other.cut(group, everything=True)
+            other.cut_objects(group, everything=True)
         return True
 
-    def _tied(self, leader: LeaderLog) -> list[LeaderLog] | None:
+    def _tied_logs(self, leader: LeaderLog) -> list[LeaderLog] | None:
         """The tablespaces that pending joint entries tie together; None if an entry lacks one of its parts."""
         found = [leader]
         for member in found:
@@ -95,7 +97,7 @@ class Committer:
                     continue
                 for tablespace, lsn in zip(submission.joint.tablespaces, submission.joint.lsns, strict=True):
                     other = self._logs.get(tablespace)
-                    if other is None or not other.holds(lsn) or other.coordination is not leader.coordination:
+                    if other is None or not other.is_pending(lsn) or other.coordination is not leader.coordination:
                         return None
                     if other not in found:
                         found.append(other)
@@ -103,20 +105,20 @@ class Committer:
 
     # --- committing ----------------------------------------------------------------------------------------------
 
-    def stored(self, group: Group) -> None:
+    def on_object_stored(self, group: CommitGroup) -> None:
         """An object of the group has arrived in the store."""
         for leader in list(group.parts):
-            self._next(leader)
-            leader.form()
+            self._start_multi(leader)
+            leader.form_objects()
 
-    def _next(self, leader: LeaderLog) -> None:
+    def _start_multi(self, leader: LeaderLog) -> None:
         """Begins the next multi of a tablespace, if there is something to commit and nothing under way."""
         if leader.state not in ("leading", "draining"):
             return
-        taken = self._ready(leader)
+        taken = self._committable_groups(leader)
         if not taken:
             return
-        parts = {log: make_part(log, groups) for log, groups in taken.items()}
+        parts = {log: make_head_update(log, groups) for log, groups in taken.items()}
         multi = Multi(parts, leader.now())
         for part in parts:
             part.multi = multi
@@ -125,19 +127,20 @@ class Committer:
         task.add_done_callback(self._tasks.discard)
 
     def _send(self, multi: Multi) -> Awaitable[list[int]] | None:
-        """Its request, on its way at once and not only when its task comes to run; None without a connection."""
+        """Sends the request at once, because the task of the multi starts only in the next turn of the loop; None
+        without a connection."""
         coordination = next(iter(multi.parts)).coordination
         if coordination.state != "connected":
             return None
         multi.in_flight = True
         return coordination.multi(multi.operations)
 
-    def _ready(self, leader: LeaderLog) -> dict[LeaderLog, list[Group]]:
+    def _committable_groups(self, leader: LeaderLog) -> dict[LeaderLog, list[CommitGroup]]:
         """The groups that can be committed now, by tablespace, beginning with those of `leader`."""
-        taken: dict[LeaderLog, list[Group]] = {}
+        taken: dict[LeaderLog, list[CommitGroup]] = {}
 
-        def take(group: Group) -> bool:
-            if not group.stored or any(log.multi is not None for log in group.parts):
+        def take(group: CommitGroup) -> bool:
+            if not group.is_stored or any(log.multi is not None for log in group.parts):
                 return False
             for log in group.parts:
                 while (ahead := log.groups[len(taken.get(log, ()))]) is not group:
@@ -155,20 +158,20 @@ class Committer:
     async def _run(self, multi: Multi, sent: Awaitable[list[int]] | None) -> None:
         try:
             await self._commit(multi, sent)
-        except UnknowableError:
+        except OutcomeLostError:
             for leader in multi.parts:
-                leader.tell_unknown()
+                leader.notify_unknown()
             for leader in multi.parts:
-                leader.tell_gone()
+                leader.notify_lost()
 
     async def _commit(self, multi: Multi, sent: Awaitable[list[int]] | None) -> None:
         coordination = next(iter(multi.parts)).coordination
         while sent is not None or not multi.final:
             if sent is None and coordination.state == "lost":
-                self._end(multi)
+                self._stop_retrying(multi)
                 break
             if sent is None and coordination.state == "suspended":
-                await self._change()
+                await self._wait_for_change()
                 continue
             multi.in_flight = True
             try:
@@ -179,63 +182,66 @@ class Committer:
                 multi.in_flight = False
                 await asyncio.sleep(self._settings.retry_pause)
             except ConflictError as conflict:
-                if await self._refused(multi, conflict.index):
+                if await self._resolve_conflict(multi, conflict.index):
                     return
             else:
-                self._done(multi, versions[1::2])
+                self._complete(multi, versions[1::2])
                 return
             finally:
                 multi.in_flight, sent = False, None
-        await self._settle(multi)
+        await self._finalize(multi)
 
-    def _done(self, multi: Multi, versions: list[int]) -> None:
+    def _complete(self, multi: Multi, versions: list[int]) -> None:
         for (leader, part), version in zip(multi.parts.items(), versions, strict=True):
             leader.multi = None
-            leader.took(multi.began)
+            leader.record_multi(multi.began)
             leader.advance(part, version)
         for leader in multi.parts:  # before anybody is told: store and coordination work meanwhile
-            self._next(leader)
-            leader.form()
+            self._start_multi(leader)
+            leader.form_objects()
         for leader in multi.parts:
-            leader.tell_committed()
+            leader.notify_committed()
         if multi.final:
-            self._cut_off_all(multi)
+            self._cut_off_tablespaces(multi)
 
-    async def _refused(self, multi: Multi, index: int) -> bool:
-        """A version did not match. Whether that settles the matter; otherwise it is to be tried again."""
+    async def _resolve_conflict(self, multi: Multi, index: int) -> bool:
+        """Handles a version that did not match. Returns whether the outcome is known; otherwise the multi is
+        retried."""
         logs = list(multi.parts)
         if not multi.doubtful:
-            self._failed(multi, [logs[index // 2]])
+            self._fail(multi, [logs[index // 2]])
             return True
         try:
-            return await self._judge(multi, next(iter(logs)).coordination)
+            return await self._resolve_outcome(multi, next(iter(logs)).coordination)
         except CoordinationUnavailableError:
             return False
 
-    async def _judge(self, multi: Multi, coordination: Coordination) -> bool:
-        """Finds out what an earlier try has done; whether that can be said."""
+    async def _resolve_outcome(self, multi: Multi, coordination: Coordination) -> bool:
+        """Reads whether an earlier try of the multi succeeded, and acts on it. Returns whether the outcome is known."""
         deposed, versions, committed = [], [], False
         await coordination.sync()
         for leader, part in multi.parts.items():
-            epoch_stands, head_version, found = await self._inspect(leader, part.commit_id, part.head.lsn, coordination)
+            epoch_stands, head_version, found = await self._read_outcome(
+                leader, part.commit_id, part.head.lsn, coordination
+            )
             versions.append(head_version)
             committed = committed or found
             if not epoch_stands or (not found and head_version != part.head_version):
                 deposed.append(leader)
         if committed:
-            self._done(multi, versions)
+            self._complete(multi, versions)
             for leader in deposed:
                 self.cut_off(leader, leader.groups[0] if leader.groups else None)
         elif deposed:
-            self._failed(multi, deposed)
+            self._fail(multi, deposed)
         return committed or bool(deposed)
 
-    async def _inspect(
+    async def _read_outcome(
         self, leader: LeaderLog, commit_id: str, last: int, coordination: Coordination
     ) -> tuple[bool, int, bool]:
         """(whether the epoch stands, the head's version, whether the head has passed the commit).
 
-        If the epoch does not stand any more this is final. Raises UnknowableError.
+        If the epoch does not stand any more this is final. Raises OutcomeLostError.
         """
         where = paths(leader.tablespace)
         epoch = await coordination.get(where.epoch)
@@ -248,39 +254,39 @@ class Committer:
             return stands, znode.version, True
         if head.epoch <= leader.epoch.epoch:
             return stands, znode.version, False
-        end = await Pages(leader.tablespace).end_of_epoch(coordination, leader.epoch.epoch)
+        end = await LedgerListReader(leader.tablespace).end_of_epoch(coordination, leader.epoch.epoch)
         if end is None:
-            raise UnknowableError
+            raise OutcomeLostError
         return stands, znode.version, end >= last
 
-    def _failed(self, multi: Multi, deposed: list[LeaderLog]) -> None:
-        """Nothing of the multi was done, and nothing will be; these logs cannot go on, the others try again."""
+    def _fail(self, multi: Multi, deposed: list[LeaderLog]) -> None:
+        """Handles a multi that was certainly not carried out: the logs in `deposed` end, the others try again."""
         for leader in multi.parts:
             leader.multi = None
         for leader in deposed:
             self.cut_off(leader, leader.groups[0] if leader.groups else None)
         if multi.final:
-            self._cut_off_all(multi)
+            self._cut_off_tablespaces(multi)
         for leader in multi.parts:
-            leader.check_end()
-            self._next(leader)
-            leader.form()
+            leader.finish_if_drained()
+            self._start_multi(leader)
+            leader.form_objects()
 
-    def _cut_off_all(self, multi: Multi) -> None:
-        """Nothing behind a multi that was given up is committed."""
+    def _cut_off_tablespaces(self, multi: Multi) -> None:
+        """Drops everything behind a finalized multi, in all of its tablespaces."""
         for leader in multi.parts:
             self.cut_off(leader, leader.groups[0] if leader.groups else None)
 
     # --- giving up -----------------------------------------------------------------------------------------------
 
-    def cut_off(self, leader: LeaderLog, group: Group | None) -> None:
-        """Nothing of a tablespace is committed any more from a group on (None: what has not been cut yet), and what
-        joint entries tie to it neither. None of it may be in a multi."""
+    def cut_off(self, leader: LeaderLog, group: CommitGroup | None) -> None:
+        """Drops the entries of a tablespace from a group on (None: those that have not been cut yet), and the entries
+        that joint entries tie to them. None of them may be in a multi."""
         if leader.state == "over":
             return
         if leader.state == "leading":
             leader.state = "draining"
-        dropped: list[Group] = []
+        dropped: list[CommitGroup] = []
         if group is not None and group in leader.groups:
             while group in leader.groups:
                 dropped.append(leader.groups.pop())
@@ -293,10 +299,10 @@ class Committer:
             for tablespace in submission.joint.tablespaces if submission.joint is not None else ():
                 if tablespace in self._logs:
                     self.cut_off(self._logs[tablespace], None)
-        leader.check_end()
+        leader.finish_if_drained()
 
-    def give_up(self, leader: LeaderLog) -> None:
-        """The oldest commit of a tablespace has waited for too long."""
+    def on_commit_timeout(self, leader: LeaderLog) -> None:
+        """Handles a tablespace whose oldest commit has waited for `commit_timeout`."""
         multi = leader.multi
         if leader.state == "over":
             return
@@ -305,14 +311,14 @@ class Committer:
             return
         for member in multi.parts:
             if multi.in_flight or multi.doubtful:
-                member.tell_unknown()
-        self._end(multi)
+                member.notify_unknown()
+        self._stop_retrying(multi)
 
-    def _end(self, multi: Multi) -> None:
+    def _stop_retrying(self, multi: Multi) -> None:
         multi.final = True
         for leader in multi.parts:
-            leader.doubt()
-        self._wake()
+            leader.mark_unknown()
+        self._notify_change()
 
     def _state_changed(self, coordination: Coordination, state: SessionState) -> None:
         if state == "lost":
@@ -322,42 +328,42 @@ class Committer:
                 if leader.multi is None:
                     self.cut_off(leader, leader.groups[0] if leader.groups else None)
                 else:
-                    self._end(leader.multi)
-        self._wake()
+                    self._stop_retrying(leader.multi)
+        self._notify_change()
 
-    async def _settle(self, multi: Multi) -> None:
-        """Finds out, for good, whether the multi was carried out; then all its terms are over."""
+    async def _finalize(self, multi: Multi) -> None:
+        """Fences the epoch and reads the final outcome of the multi. All of its terms are over afterwards."""
         committed = False
         while multi.doubtful:
             try:
-                committed = await self._final(multi)
+                committed = await self._fence_and_read_outcome(multi)
                 break
             except CoordinationUnavailableError:
                 if self.coordination.state == "connected":
                     await asyncio.sleep(self._settings.retry_pause)
                 else:
-                    await self._change()
+                    await self._wait_for_change()
         for leader, part in multi.parts.items():
             leader.multi = None
             if committed:
                 leader.advance(part, -1)
         if committed:
             for leader in multi.parts:
-                leader.tell_committed()
-        self._cut_off_all(multi)
+                leader.notify_committed()
+        self._cut_off_tablespaces(multi)
 
-    async def _final(self, multi: Multi) -> bool:
+    async def _fence_and_read_outcome(self, multi: Multi) -> bool:
         coordination = self.coordination
         for leader, part in multi.parts.items():
-            await self._bump(leader, coordination)
+            await self._fence_epoch(leader, coordination)
             try:
-                return (await self._inspect(leader, part.commit_id, part.head.lsn, coordination))[2]
-            except UnknowableError:
+                return (await self._read_outcome(leader, part.commit_id, part.head.lsn, coordination))[2]
+            except OutcomeLostError:
                 continue  # they share one fate: another tablespace may still know it
-        raise UnknowableError
+        raise OutcomeLostError
 
-    async def _bump(self, leader: LeaderLog, coordination: Coordination) -> None:
-        """Returns when the epoch's version is no longer the term's: nothing of it can be carried out any more."""
+    async def _fence_epoch(self, leader: LeaderLog, coordination: Coordination) -> None:
+        """Changes the epoch's version, so that no request of the term can be carried out any more."""
         path = paths(leader.tablespace).epoch
         while True:
             await coordination.sync()
@@ -373,10 +379,10 @@ class Committer:
 
     # --- changes -------------------------------------------------------------------------------------------------
 
-    def _wake(self) -> None:
+    def _notify_change(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Waits until the session's state changes, there is another session, or a multi is given up."""
         await self._changed.wait()

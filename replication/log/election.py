@@ -1,14 +1,16 @@
-"""When a node should try to lead a tablespace.
+"""Leader election: decides when a node should try to lead a tablespace.
 
-A leader counts as gone when its node has left (nodes/<node> is ephemeral: its session is over), when it has said so
-(the epoch names no leader), or, with max_leader_inactivity, when its replica's znode has not changed for the time that
-it promised to keep, by the clock of whoever looks. The epoch is then bumped on condition that it has still not changed,
-and a leader's lease is renewed on condition that the epoch has not: one of the two comes first.
+A tablespace is vacant when its leader's session is over (nodes/<node> is ephemeral), when the leader has resigned (the
+epoch names no leader), or, with max_leader_inactivity, when its lease has expired: its replica's znode has not changed
+for the promised time, by the clock of the node that watches it. A candidate then bumps the epoch on condition that the
+znode has still not changed. A leader renews its lease on condition that the epoch has not changed. So only one of the
+two succeeds.
 
-Candidates are the replicas of the spec that live and are no longer bootstrapping. The best one tries at once, every
-other waits `rank_pause` for each that is better, and looks again: the wish of the last leader, who lacks least of what
-a leader has to have beside the log (`detail["lacks"]`), the preferred leader, then who has applied most, then by name.
-That order only saves work: whoever comes first wins, by compare-and-set, and catches up with the head before it leads.
+Candidates are the live replicas of the spec that are no longer bootstrapping. The best one tries at once; every other
+waits `rank_pause` for each better one, and looks again. The order: the wish of the last leader, the replica that lacks
+least of what a leader needs beside the log (`detail["lacks"]`), the preferred leader, the highest applied LSN, the
+name. The order only saves work: the first compare-and-set wins, and the winner catches up with the head before it
+leads.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from replication.log.settings import Clock, LogSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """The epoch that is to be bumped, and what must still be true then."""
+class Candidacy:
+    """The epoch that a candidate is to bump, and the checks that must hold when it does."""
 
     epoch: Znode
     checks: tuple[Check, ...]
@@ -66,12 +68,12 @@ class Election:
         self._seen: tuple[bytes, float] | None = None  # the leader's replica node, and since when it has been like that
         self.resigned = -1  # the epoch that this node gave up
 
-    async def wait_for_turn(self, current: Callable[[], Coordination]) -> Turn:
+    async def wait_for_turn(self, current: Callable[[], Coordination]) -> Candidacy:
         """Returns when this node should bump the epoch. `current` gives the session to use."""
         while True:
             self._wake.clear()
             try:
-                found = await self._look(current())
+                found = await self._check_turn(current())
             except CoordinationUnavailableError:
                 found = None
                 self._seen = None  # nobody was looking meanwhile
@@ -81,7 +83,7 @@ class Election:
                 async with asyncio.timeout(self._settings.poll):
                     await self._wake.wait()
 
-    async def _look(self, coordination: Coordination) -> Turn | None:
+    async def _check_turn(self, coordination: Coordination) -> Candidacy | None:
         where = paths(self._tablespace)
         if coordination.state == "lost":
             return None
@@ -90,7 +92,7 @@ class Election:
         if znode is None or spec_node is None:
             return None
         spec, epoch = decode_spec(spec_node.data), decode_epoch(znode.data)
-        if await self._vacancy(coordination, epoch) is None:
+        if await self._vacancy_checks(coordination, epoch) is None:
             return None
         replicas = await self._replicas(coordination)
         place = rank(self._node, spec, epoch, replicas, self.resigned == epoch.epoch)
@@ -102,21 +104,21 @@ class Election:
                     await self._wake.wait()
                     return None  # something has changed: who is the best may have, too
         again = await coordination.get(where.epoch)
-        checks = await self._vacancy(coordination, epoch)
+        checks = await self._vacancy_checks(coordination, epoch)
         if checks is None or again is None or again.version != znode.version:
             return None
-        return Turn(again, checks)
+        return Candidacy(again, checks)
 
-    async def _vacancy(self, coordination: Coordination, epoch: Epoch) -> tuple[Check, ...] | None:
-        """What makes it so that nobody leads; None if somebody does. This node asks while it does not lead itself."""
+    async def _vacancy_checks(self, coordination: Coordination, epoch: Epoch) -> tuple[Check, ...] | None:
+        """The checks that prove that nobody leads; None if there is a leader. Only a node that does not lead asks."""
         if epoch.leader in ("", self._node):
             return ()
         if await coordination.get(node_path(epoch.leader), self._wake.set) is None:
             return ()
-        return await self._silence(coordination, epoch.leader)
+        return await self._lease_expiry_checks(coordination, epoch.leader)
 
-    async def _silence(self, coordination: Coordination, leader: str) -> tuple[Check, ...] | None:
-        """The check that a leader that lives has let its lease run out; None if it has not."""
+    async def _lease_expiry_checks(self, coordination: Coordination, leader: str) -> tuple[Check, ...] | None:
+        """The check that proves that a live leader's lease has expired; None if it has not."""
         path = paths(self._tablespace).replica(leader)
         found = await coordination.get(path)
         now = self._clock.monotonic()
@@ -129,7 +131,7 @@ class Election:
         lease = float(decode_replica(found.data).detail.get(LEASE, "0"))
         return (Check(path, found.version),) if lease > 0 and now - self._seen[1] > lease else None
 
-    async def somebody_has(self, head: Head, coordination: Coordination) -> bool:
+    async def has_other_candidate_at(self, head: Head, coordination: Coordination) -> bool:
         """Whether another replica could lead at once. Raises CoordinationUnavailableError."""
         replicas = await self._replicas(coordination)
         return any(

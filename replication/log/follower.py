@@ -1,14 +1,14 @@
-"""Following the log: whatever the head has passed is fetched, verified and applied, in LSN order, never past the head.
+"""The follower of a log: fetches, verifies and applies entries in LSN order, never past the head.
 
     watch on head -> read it -> objects behind it (replication/log/objects.py) -> fetched in runs, some ahead, in order
                   -> every entry verified (replication/log/ledger_object.py) -> its bulk files fetched -> applied
 
-The head is read again when the watch fires, and every `poll` seconds in any case, then after a `sync`: that proves how
-fresh this replica is (`caught_up_at`), even if no watch would come any more. What does not answer is asked again, for
-ever: a follower without store or coordination stands still, and says how old it is.
+The follower reads the head when the watch fires, and in any case every `poll` seconds after a `sync`: that proves how
+fresh this replica is (`caught_up_at`) even if a watch is lost. It retries requests without limit: without store or
+coordination a follower stops, and reports its lag.
 
-Two things end it, and are for its owner: the log behind it is gone (LogGoneError: start from a checkpoint), and damage
-(SqlError XX001).
+Two errors end it, and its owner handles them: the log behind its position has been dropped (LogGoneError: start from a
+checkpoint), and damage (SqlError XX001).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from replication.interface import (
 from replication.log.bulk import BulkFiles
 from replication.log.layout import bulk_name, decode_head, object_name, paths
 from replication.log.ledger_object import Position, decode_object
-from replication.log.objects import Found, ObjectMap, runs
+from replication.log.lsn_waiters import FreshReads, LsnWaiters
+from replication.log.objects import LocatedObject, ObjectMap, fetch_runs
 from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
-from replication.log.waiting import FreshReads, LsnWaiters
 from replication.stores.calls import get_each
 
 log = logging.getLogger("shoal.log")
@@ -46,7 +46,7 @@ MISSING_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far behind: `lsn` entries of those known of; `seconds` since everything committed was here for sure."""
+    """How far a replica is behind: by `lsn` known entries; `seconds` since it certainly had everything committed."""
 
     lsn: int
     seconds: float
@@ -89,7 +89,7 @@ class Follower:
         self._ready = ready
         self._admit = admit
         self._waiters = waiters or LsnWaiters()
-        self._waiters.reached(position.lsn)
+        self._waiters.advance(position.lsn)
         self._map = ObjectMap(tablespace, stores)
         self._at_end = False
         self._wake = asyncio.Event()
@@ -130,7 +130,7 @@ class Follower:
             while True:
                 self._wake.clear()
                 try:
-                    await self._step()
+                    await self._follow_once()
                     pause = self._settings.retry_pause
                 except (CoordinationUnavailableError, StoreUnavailableError) as error:
                     log.warning("the log cannot be followed at LSN %d: %s", self.position.lsn, error)
@@ -140,33 +140,33 @@ class Follower:
             self._waiters.fail(error)
             raise
 
-    async def _step(self) -> None:
-        """One look at the head, and everything up to it; waits for the next change if there is nothing."""
+    async def _follow_once(self) -> None:
+        """Reads the head once and applies everything up to it; waits for the next change if there is nothing new."""
         coordination = self._coordination
         if coordination.state == "lost":
-            await self._sleep()
+            await self._wait_for_head()
             return
         if self._clock.monotonic() - self._asked >= self._settings.poll:
             await self._read_fresh(watch=True)
         else:
-            await self._read(coordination, watch=True)
+            await self._read_head(coordination, watch=True)
         assert self.head is not None
         while self.position.lsn < self.head.lsn:
             await self._catch_up(coordination, self.head)
-        self._verify_end(self.head)
-        await self._sleep()
+        self._verify_head_hash(self.head)
+        await self._wait_for_head()
 
-    async def _sleep(self) -> None:
-        """Until the head has moved, or it is time to ask; then for a moment more.
+    async def _wait_for_head(self) -> None:
+        """Waits until the head has moved or a poll is due, and then for a moment more.
 
-        A follower that reacted to every single commit would compete with the next one for the coordination service (and
-        where they share a machine for its processors): a few commits at a time cost a fraction, and nobody waits.
+        A follower that read after every single commit would compete with the next commit for the coordination service,
+        and for the processors where they share a machine. A few commits at a time cost a fraction of that.
         """
         try:
             async with asyncio.timeout(self._settings.poll):
                 await self._wake.wait()
             async with asyncio.timeout(self._settings.gather):
-                await self._waiters.somebody()
+                await self._waiters.wait_for_waiter()
         except TimeoutError:
             pass
 
@@ -175,7 +175,7 @@ class Follower:
         coordination = self._coordination
         # Requests of a session are carried out in their order: the read need not wait for the answer to the sync. That
         # is sent first, since gather begins the first one first.
-        _, head = await asyncio.gather(coordination.sync(), self._read(coordination, watch))
+        _, head = await asyncio.gather(coordination.sync(), self._read_head(coordination, watch))
         self._asked = max(self._asked, asked)
         if self.position.lsn >= head.lsn:
             self.caught_up_at = max(self.caught_up_at, asked)
@@ -183,7 +183,7 @@ class Follower:
             self._proof = (asked, head.lsn)
         return head
 
-    async def _read(self, coordination: Coordination, watch: bool) -> Head:
+    async def _read_head(self, coordination: Coordination, watch: bool) -> Head:
         found = await coordination.get(paths(self._tablespace).head, self._wake.set if watch else None)
         if found is None:
             raise SqlError("42704", f"the cluster has no tablespace {self._tablespace.hex()}")
@@ -199,8 +199,8 @@ class Follower:
     async def _catch_up(self, coordination: Coordination, head: Head) -> None:
         """Applies what one search finds."""
         found = await self._map.find(coordination, head, self.position.lsn, at_end=self._at_end)
-        rest = deque(runs(found, self._settings.run_objects, self._settings.run_bytes))
-        fetching: deque[tuple[list[Found], asyncio.Task[dict[str, bytes]]]] = deque()
+        rest = deque(fetch_runs(found, self._settings.run_objects, self._settings.run_bytes))
+        fetching: deque[tuple[list[LocatedObject], asyncio.Task[dict[str, bytes]]]] = deque()
         try:
             while rest or fetching:
                 while rest and len(fetching) < self._settings.fetch_ahead:
@@ -220,9 +220,9 @@ class Follower:
             for _, task in fetching:
                 task.cancel()
 
-    async def _fetch_run(self, coordination: Coordination, run: list[Found]) -> dict[str, bytes]:
-        """The objects of a run by their names. What the store does not give of several is asked for one by one; what
-        does not come then either, when its turn comes: everything before it is applied then, whatever has become of it.
+    async def _fetch_run(self, coordination: Coordination, run: list[LocatedObject]) -> dict[str, bytes]:
+        """The objects of a run by their names. Objects that the store does not return together are fetched one by one.
+        What still fails is fetched again when its turn comes, after everything before it has been applied.
         """
         names = [object_name(self._tablespace, found.item) for found in run]
         if len(run) == 1:
@@ -237,7 +237,7 @@ class Follower:
             await get_each(store.get, names, fetched)
         return fetched
 
-    async def _fetch(self, coordination: Coordination, found: Found) -> bytes:
+    async def _fetch(self, coordination: Coordination, found: LocatedObject) -> bytes:
         store = self._stores(found.ledger.store)
         name = object_name(self._tablespace, found.item)
         for _ in range(MISSING_TRIES):
@@ -246,16 +246,16 @@ class Follower:
             except ObjectDamagedError as error:
                 raise SqlError("XX001", f"object {name} is damaged in {store.url}") from error
             except ObjectMissingError:
-                await self._missing(coordination, found)
+                await self._handle_missing_object(coordination, found)
         raise SqlError("XX001", f"object {name} is missing in {store.url}")
 
-    async def _missing(self, coordination: Coordination, found: Found) -> None:
-        """Its ledger was dropped (LogGoneError), or it is asked for again after a pause."""
-        if not await self._map.still_listed(coordination, found.ledger.ledger):
+    async def _handle_missing_object(self, coordination: Coordination, found: LocatedObject) -> None:
+        """Raises LogGoneError if the ledger of the object was dropped, else pauses before the next try."""
+        if not await self._map.is_listed(coordination, found.ledger.ledger):
             raise LogGoneError(self.position.lsn)
         await asyncio.sleep(self._settings.retry_pause)
 
-    async def _apply_object(self, coordination: Coordination, found: Found, data: bytes) -> None:
+    async def _apply_object(self, coordination: Coordination, found: LocatedObject, data: bytes) -> None:
         began, count = self._clock.monotonic(), 0
         for read in decode_object(data, found.item, self._tablespace, found.ledger.epoch, self.position):
             for name in read.entry.files:
@@ -266,13 +266,13 @@ class Follower:
             self.position = Position(read.entry.lsn, read.hash)
             self.commit_time = read.entry.commit_time
             self._at_end = read.entry.lsn == found.item.last
-            self._reached(read.entry.lsn)
+            self._advance(read.entry.lsn)
             count += 1
             if count >= self._settings.turn_entries or self._clock.monotonic() - began > self._settings.turn_seconds:
                 await asyncio.sleep(0)
                 began, count = self._clock.monotonic(), 0
 
-    async def _fetch_file(self, coordination: Coordination, found: Found, name: str) -> None:
+    async def _fetch_file(self, coordination: Coordination, found: LocatedObject, name: str) -> None:
         store = self._stores(found.ledger.store)
         object_ = bulk_name(self._tablespace, found.ledger.ledger, name)
         for _ in range(MISSING_TRIES):
@@ -280,17 +280,18 @@ class Follower:
                 await self._bulk.fetch(store, object_, name)
                 return
             except ObjectMissingError:
-                await self._missing(coordination, found)
+                await self._handle_missing_object(coordination, found)
         raise SqlError("XX001", f"object {object_} is missing in {store.url}")
 
-    def _reached(self, lsn: int) -> None:
+    def _advance(self, lsn: int) -> None:
         if self._proof is not None and self._proof[1] <= lsn:
             self.caught_up_at = max(self.caught_up_at, self._proof[0])
             self._proof = None
-        self._waiters.reached(lsn)
+        self._waiters.advance(lsn)
 
-    def _verify_end(self, head: Head) -> None:
-        """The head names the hash of its entry: a replica with another history at this LSN must not go on."""
+    def _verify_head_hash(self, head: Head) -> None:
+        """Compares the hash that the head names with the last entry's, because a replica with another history at this
+        LSN must not go on."""
         position = self.position
         if position.lsn > head.lsn:
             raise SqlError(

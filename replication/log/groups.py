@@ -1,8 +1,8 @@
-"""What is on its way from `submit` to the head: entries, objects, groups of objects, and the multi that commits them.
+"""The steps of a commit between `submit` and the head: entries, objects, groups of objects, and the multi.
 
 Submission   an entry that waits to be put into an object
-GroupObject  entries in one object of one tablespace, on its way to the store or there
-Group        the objects that were cut at one moment: of one tablespace, or of several that joint entries tie.
+GroupObject  an object with entries of one tablespace, on its way to the store or stored
+CommitGroup  the objects that were cut at one moment: of one tablespace, or of several that joint entries tie.
              It is committed by one multi, whole.
 Multi        groups, in order, that one request commits
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replication.interface import Check, Head, HeadObject, Operation, Set
-from replication.log.interface import Joint
+from replication.log.interface import MultiTablespaceCommit
 from replication.log.layout import RECENT, encode_head, paths
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Submission:
     commit_time: int
     schema_version: int
     files: Sequence[str]
-    joint: Joint | None
+    joint: MultiTablespaceCommit | None
     at: float  # clock time
 
 
@@ -52,7 +52,7 @@ class GroupObject:
         return sent
 
     def drop_sent(self) -> None:
-        """Nobody will await the first try: the object is not wanted any more, nor how the try ended."""
+        """Drops the first try without awaiting it, because the object is not needed any more."""
         sent = self.take_sent()
         if isinstance(sent, Coroutine):
             sent.close()
@@ -61,18 +61,18 @@ class GroupObject:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class CommitGroup:
     parts: dict[LeaderLog, list[GroupObject]] = field(default_factory=dict)
     dropped: bool = False  # it will never be committed
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         return all(item.stored for objects in self.parts.values() for item in objects)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a multi does to one tablespace."""
+class HeadUpdate:
+    """The update of one tablespace's head in a multi."""
 
     head: Head
     head_version: int  # that is replaced
@@ -87,11 +87,11 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class Multi:
-    parts: dict[LeaderLog, Part]
+    parts: dict[LeaderLog, HeadUpdate]
     began: float  # clock time
     in_flight: bool = False
     doubtful: bool = False  # a request may have been carried out, or may still be
-    final: bool = False  # it is not to be tried again: only what has become of it is to be found out
+    final: bool = False  # it is not retried: only its outcome is still to be read
 
     @property
     def operations(self) -> list[Operation]:
@@ -104,10 +104,11 @@ class Multi:
         return operations
 
 
-def make_part(log: LeaderLog, groups: Sequence[Group]) -> Part:
-    """Carries the head of a tablespace over its objects in the groups, which are the next ones."""
+def make_head_update(log: LeaderLog, groups: Sequence[CommitGroup]) -> HeadUpdate:
+    """Makes the update that moves the head of a tablespace behind its objects in the groups, which are the next
+    ones."""
     objects = [item for group in groups for item in group.parts[log]]
     last = objects[-1]
     recent = (*log.head.recent, *(item.item for item in objects))[-RECENT:]
     head = Head(last.item.last, log.epoch.epoch, last.hash.hex(), last.commit_time, last.ledger_bytes, recent)
-    return Part(head, log.head_version, log.epoch_version, objects, len(groups))
+    return HeadUpdate(head, log.head_version, log.epoch_version, objects, len(groups))

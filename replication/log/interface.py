@@ -1,4 +1,4 @@
-"""What the log of a tablespace asks of the engine, and what the engine asks of it.
+"""The interfaces between the log of a tablespace and the engine.
 
 `ReplicatedLog` (replica.py) is one tablespace on one node. It follows, is elected, leads and is deposed, and tells its
 `Replica engine`:
@@ -23,8 +23,9 @@ Role = Literal["bootstrapping", "follower", "candidate", "leader", "resolving"]
 are in the log is not known yet; it serves nothing that depends on them."""
 
 
-class Joint(Protocol):
-    """engine.storage.interface.Joint: entries of several tablespaces that are committed together."""
+class MultiTablespaceCommit(Protocol):
+    """One transaction's entries in several tablespaces, which are committed together
+    (engine.storage.interface.Joint)."""
 
     tablespaces: tuple[bytes, ...]
     lsns: tuple[int, ...]
@@ -45,7 +46,7 @@ class Leader(Protocol):
 
     @property
     def may_serve_until(self) -> float:
-        """Clock time up to which nobody else can have committed: strong reads are answered before it only."""
+        """Clock time before which no other node can have committed; strong reads are answered only before it."""
 
     def submit(
         self,
@@ -54,7 +55,7 @@ class Leader(Protocol):
         commit_time: int,
         schema_version: int,
         files: Sequence[str] = (),
-        joint: Joint | None = None,
+        joint: MultiTablespaceCommit | None = None,
     ) -> None:
         """Raises SqlError 40001 when this node no longer leads (nothing was queued), 54000 for a body past 4 GiB."""
 

@@ -1,4 +1,4 @@
-"""Where a tablespace's znodes and objects are, and how they are written: JSON that older and newer readers understand.
+"""The paths of a tablespace's znodes and objects, and their encoding: JSON that older and newer readers understand.
 
 Readers ignore fields that they do not know, and fields that are missing have their defaults; see
 `replication/interface.py` for what each of them means. The head is written with every commit, so it is kept short: its

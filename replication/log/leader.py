@@ -1,25 +1,25 @@
-"""One term as leader of a tablespace: entries come in by `submit` and go out by `on_committed`.
+"""The log of one term as leader of a tablespace: `submit` takes entries, `on_committed` reports them as committed.
 
     submit -> gathered -> cut into an object -> PUT -> the committer's multi: check(epoch), set(head) -> on_committed
-              `form`                 several at a time   (replication/log/committer.py)
+              `form_objects`         several at a time   (replication/log/committer.py)
 
-**Group commit.** When nothing is on its way, what one turn of the loop submitted goes off as one object. While
-something is, later entries gather. One multi is under way at a time, and carries the head over every object that is
-stored by then; so with a quick store the next object is cut when the multi has ended: sooner it would only wait, and
-those behind it would need another. Where many write, it is cut a moment later (`_gathers`): those who have just been
-told come back with their next commits, and share the object and the multi. With other stores an object goes off when
-the way to the store is free, when there is much to send (`eager_bytes`), or, with a slow store, when a part of its
-usual answer time has passed: `max_puts` objects are on their way then, spread evenly.
+**Group commit.** When no commit is under way, the entries of one turn of the loop go into one object. Otherwise later
+entries gather. One multi is under way at a time, and moves the head behind every object that is stored by then. With a
+quick store the next object is cut when the multi has ended: sooner it would only wait, and later entries would need
+another object. Where many sessions write, it is cut a moment later (`_is_gathering`), because the sessions whose
+commits have just been acknowledged send their next ones, which then share the object and the multi. With other stores
+an object is cut when no PUT is under way, when many bytes are pending (`eager_bytes`), or, with a slow store, when a
+part of its usual answer time has passed; so `max_puts` PUTs are under way, spread evenly.
 
-**Bulk files** lie in the folder of the ledger whose entry refers to them, so they live and are dropped with it. A
-ledger is not rolled while a file has been uploaded ahead of its entry.
+**Bulk files** lie in the folder of the ledger whose entry refers to them, so they are dropped with the ledger. A ledger
+is not rolled while a file has been uploaded ahead of its entry.
 
-**The end of a term.** Nothing is ever given up by itself: an entry is in the log, or certainly never will be, or its
-clients are told that it is not known (`on_unknown`) until it is. States:
+**The end of a term.** Every entry is in the log, or certainly never will be, or its outcome is unknown for now and its
+clients are told so (`on_unknown`). States:
 
     leading     takes entries
-    draining    takes none; what it has goes on (a clean hand-over), or was cut off at some entry
-    resolving   the last multi's outcome is not known
+    draining    takes no entries; commits the ones that it has (a clean hand-over), or those before a cut
+    resolving   the outcome of the last multi is not known
     over        on_deposed has been called
 """
 
@@ -50,8 +50,8 @@ from replication.interface import (
     StoreUnavailableError,
 )
 from replication.log.bulk import BulkFiles
-from replication.log.groups import Group, GroupObject, Multi, Part, Submission
-from replication.log.interface import Joint
+from replication.log.groups import CommitGroup, GroupObject, HeadUpdate, Multi, Submission
+from replication.log.interface import MultiTablespaceCommit
 from replication.log.layout import bulk_name, object_name
 from replication.log.ledger_list import DeposedError, OwnedList
 from replication.log.ledger_object import MAX_FILES, Position, encode_log_entry
@@ -74,7 +74,7 @@ LEDGER_LIMIT = 16  # times its size: a ledger that waits for uploads is rolled n
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What a takeover has won (replication/log/takeover.py)."""
+    """A term as leader, as a takeover begins it (replication/log/takeover.py)."""
 
     tablespace: bytes
     epoch: Epoch
@@ -86,13 +86,13 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Whom a term tells what becomes of its entries; see replication/log/interface.py, ReplicaEngine."""
+class CommitNotification:
+    """The callbacks by which a term reports the fate of its entries to ReplicaEngine (replication/log/interface.py)."""
 
     on_committed: Callable[[int], None]
     on_deposed: Callable[[int], None]
     on_unknown: Callable[[int], None]
-    on_gone: Callable[[], None]  # in place of on_deposed: the log no longer tells where the term ended
+    on_lost: Callable[[], None]  # in place of on_deposed: the log no longer shows where the term ended
 
 
 _MULTIS = durations("shoal_changelog_multi_seconds")
@@ -109,7 +109,7 @@ class LeaderLog:
         committer: Committer,
         stores: StoreOf,
         bulk: BulkFiles,
-        told: Told,
+        notification: CommitNotification,
         *,
         settings: LogSettings,
         clock: Clock,
@@ -133,19 +133,19 @@ class LeaderLog:
         self.lease_limit = float("inf")  # clock time from which on another may lead by max_leader_inactivity
         self.pending_bytes = 0
         self.pending: deque[Submission] = deque()
-        self.groups: deque[Group] = deque()
+        self.groups: deque[CommitGroup] = deque()
         self.multi: Multi | None = None
         self.joints = 0  # among the pending
         self.store_url = term.listed.ledgers[-1].store
         self._committer = committer
         self._stores = stores
         self._bulk = bulk
-        self._told = told
+        self._notification = notification
         self._settings = settings
         self._clock = clock
-        self._submitted_lsn = self._formed_lsn = self._told_lsn = term.head.lsn
+        self._submitted_lsn = self._formed_lsn = self._notified_lsn = term.head.lsn
         self._chain = bytes.fromhex(term.head.hash)
-        self._gathered = 0  # bytes of pending bodies
+        self._gathered_bytes = 0  # bytes of pending bodies
         self.ledger_sizes: dict[int, int] = {term.listed.ledgers[-1].ledger: 0}
         self._uploaded: dict[str, int] = {}  # bulk file -> the ledger in whose folder it is
         self._reserved: set[str] = set()
@@ -155,9 +155,9 @@ class LeaderLog:
         self._multi_seconds = 0.0  # the same
         self._last_put = float("-inf")
         self._last_multi = float("-inf")  # when it ended
-        self._carried = 0  # entries of the last multi
-        self._called = False
-        self._pace: asyncio.TimerHandle | None = None
+        self._multi_entries = 0  # entries of the last multi
+        self._is_turn_scheduled = False
+        self._object_timer: asyncio.TimerHandle | None = None
         self._watchdog: asyncio.TimerHandle | None = None
         self._rolling: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -196,7 +196,7 @@ class LeaderLog:
         commit_time: int,
         schema_version: int,
         files: Sequence[str] = (),
-        joint: Joint | None = None,
+        joint: MultiTablespaceCommit | None = None,
     ) -> None:
         if self.state != "leading":
             raise SqlError("40001", "this node no longer leads the tablespace", hint="Try the transaction again.")
@@ -208,14 +208,14 @@ class LeaderLog:
         now = self._clock.monotonic()
         self.pending.append(Submission(lsn, body, commit_time, schema_version, files, joint, now))
         self.pending_bytes += len(body)
-        self._gathered += len(body)
+        self._gathered_bytes += len(body)
         if joint is not None:
             self.joints += 1
-        if not self._called:
-            self._called = True
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
             asyncio.get_running_loop().call_soon(self._end_of_turn)
         if self._watchdog is None:
-            self._watch(self._settings.commit_timeout)
+            self._schedule_timeout_check(self._settings.commit_timeout)
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
         """Nothing: a follower has applied everything up to the term's beginning."""
@@ -241,7 +241,7 @@ class LeaderLog:
         pause = self._settings.retry_pause
         while True:
             try:
-                await self._bring(name, self.ledgers[-1])
+                await self._upload_bulk(name, self.ledgers[-1])
                 return
             except StoreUnavailableError:
                 if self._clock.monotonic() + pause > deadline:
@@ -263,15 +263,15 @@ class LeaderLog:
         """Takes no more entries, commits those that it has, and returns when the term is over."""
         if self.state == "leading":
             self.state = "draining"
-            self.check_end()
+            self.finish_if_drained()
         await self._over.wait()
 
-    def move_to(self, store: str) -> None:
+    def move_to_store(self, store: str) -> None:
         """New ledgers lie in the store at this URL; one is opened at once, so that a member can leave an idle log."""
         if store != self.store_url:
             self.store_url = store
-            if self.state == "leading" and not self._rolls():
-                self.form()
+            if self.state == "leading" and not self._is_rolling():
+                self.form_objects()
 
     async def edit_ledgers(self, change: Callable[[Ledgers], Ledgers]) -> Ledgers:
         """Changes the newest part of the list under the epoch. Raises DeposedError; waits while there is no
@@ -281,60 +281,60 @@ class LeaderLog:
     # --- objects -------------------------------------------------------------------------------------------------
 
     def _end_of_turn(self) -> None:
-        self._called = False
-        self.form()
+        self._is_turn_scheduled = False
+        self.form_objects()
 
-    def form(self) -> None:
-        """Cuts objects from what has gathered, as far as the way to the store is free."""
-        while self._may_form() and self._committer.form(self):
+    def form_objects(self) -> None:
+        """Cuts objects from the pending entries, as many as may be sent to the store now."""
+        while self._may_form_object() and self._committer.cut_group(self):
             pass
 
-    def _may_form(self) -> bool:
-        if not self.pending or self.state in ("resolving", "over") or self._rolls():
+    def _may_form_object(self) -> bool:
+        if not self.pending or self.state in ("resolving", "over") or self._is_rolling():
             return False
         if not self._puts:
             if self._put_seconds > QUICK_STORE * self._multi_seconds:
                 return True
-            return self.multi is None and not self._gathers()
+            return self.multi is None and not self._is_gathering()
         if len(self._puts) >= self._settings.max_puts or self._put_bytes >= self._settings.max_put_bytes:
             return False
-        return self._gathered >= self._settings.eager_bytes or self._paced()
+        return self._gathered_bytes >= self._settings.eager_bytes or self._is_put_due()
 
-    def _gathers(self) -> bool:
-        """Whether the next object waits for those whom the last multi has answered, if there were many: until as many
-        entries are here again, or a part of a multi's usual time has passed."""
-        if self._carried < MANY or len(self.pending) >= self._carried:
+    def _is_gathering(self) -> bool:
+        """Whether the next object waits for more entries, because the last multi acknowledged many: until as many
+        entries are pending again, or a part of a multi's usual time has passed."""
+        if self._multi_entries < MANY or len(self.pending) >= self._multi_entries:
             return False
-        return not self._has_come(self._last_multi + GATHER * self._multi_seconds)
+        return not self._is_due(self._last_multi + GATHER * self._multi_seconds)
 
-    def _paced(self) -> bool:
-        """Whether the last object went off long enough ago."""
+    def _is_put_due(self) -> bool:
+        """Whether the last PUT began long enough ago for the next one."""
         if self._put_seconds < SLOW_STORE:
             return False
-        return self._has_come(self._last_put + self._put_seconds / self._settings.max_puts)
+        return self._is_due(self._last_put + self._put_seconds / self._settings.max_puts)
 
-    def _has_come(self, moment: float) -> bool:
-        """Whether it has; if not, sees to it that objects are formed then."""
+    def _is_due(self, moment: float) -> bool:
+        """Whether the clock time has come; if not, schedules `form_objects` for then."""
         left = moment - self._clock.monotonic()
         if left <= 0:
             return True
-        if self._pace is None:
-            self._pace = asyncio.get_running_loop().call_later(left, self._form_again)
+        if self._object_timer is None:
+            self._object_timer = asyncio.get_running_loop().call_later(left, self._on_object_due)
         return False
 
-    def _form_again(self) -> None:
-        self._pace = None
-        self.form()
+    def _on_object_due(self) -> None:
+        self._object_timer = None
+        self.form_objects()
 
     @property
     def rolling(self) -> bool:
         return self._rolling is not None
 
-    def cut(self, group: Group, *, everything: bool) -> None:
+    def cut_objects(self, group: CommitGroup, *, everything: bool) -> None:
         """Makes objects of what is pending and adds them to the group: one, or of everything. Starts their PUTs."""
         objects = []
         while self.pending:
-            objects.append(self._cut_one())
+            objects.append(self._cut_object())
             if not everything:
                 break
         group.parts[self] = objects
@@ -345,7 +345,7 @@ class LeaderLog:
             self._puts[item] = asyncio.ensure_future(self._store(item, group))
         self._last_put = self._clock.monotonic()
 
-    def _cut_one(self) -> GroupObject:
+    def _cut_object(self) -> GroupObject:
         """The next object: entries up to `group_bytes`, at least one."""
         first = self.pending[0]
         parts: list[bytes] = []
@@ -371,7 +371,7 @@ class LeaderLog:
             size += len(last.body)
             self.joints -= last.joint is not None
         self._formed_lsn = last.lsn
-        self._gathered -= size
+        self._gathered_bytes -= size
         ledger = self.ledgers[-1].ledger
         item = HeadObject(ledger, first.lsn, last.lsn, secrets.token_hex(16))
         data = b"".join(parts)
@@ -380,20 +380,21 @@ class LeaderLog:
         return GroupObject(item, name, data, tuple(files), self._chain, last.commit_time, size, total, first.at)
 
     def _send(self, item: GroupObject) -> Awaitable[None] | None:
-        """The first try, on its way at once and not only when its task comes to run; None if files come before it."""
+        """Sends the first try at once, because its task starts only in the next turn of the loop; None if the object's
+        files have to be stored before it."""
         if item.files:
             return None
         try:
             return self._stores(self._ledger_of(item).store).append(item.name, item.data)
         except SqlError:
-            return None  # it fails again, where that is dealt with
+            return None  # the task tries again, and handles the error
 
     def _ledger_of(self, item: GroupObject) -> Ledger:
         return next(known for known in self.ledgers if known.ledger == item.item.ledger)
 
-    async def _store(self, item: GroupObject, group: Group) -> None:
-        """Brings an object to the store, and before it what it refers to; again and again until the group is given
-        up, which is for the watchdog to decide."""
+    async def _store(self, item: GroupObject, group: CommitGroup) -> None:
+        """Stores an object, after the files to which it refers. Retries until the group is dropped, which the watchdog
+        decides."""
         pause = self._settings.retry_pause
         ledger = self._ledger_of(item)
         try:
@@ -401,7 +402,7 @@ class LeaderLog:
                 began = self._clock.monotonic()
                 try:
                     for name in item.files:
-                        await self._bring(name, ledger)
+                        await self._upload_bulk(name, ledger)
                         self._reserved.discard(name)
                     await self._put(item, ledger)
                     break
@@ -411,10 +412,10 @@ class LeaderLog:
                 pause = min(2 * pause, self._settings.max_retry_pause)
         except (SqlError, OSError) as error:
             log.error("changelog object %s cannot be stored: %s", item.name, error)
-            self._put_ends(item)
+            self._forget_put(item)
             self._committer.cut_off(self, group)
             return
-        self._put_ends(item)
+        self._forget_put(item)
         if group.dropped:
             return
         for name in item.files:
@@ -423,9 +424,9 @@ class LeaderLog:
         _PUTS.add_seconds(seconds)
         self._put_seconds += (seconds - self._put_seconds) / 8
         item.stored = True
-        self._committer.stored(group)
+        self._committer.on_object_stored(group)
 
-    def _put_ends(self, item: GroupObject) -> None:
+    def _forget_put(self, item: GroupObject) -> None:
         item.drop_sent()
         if self._puts.pop(item, None) is not None:
             self._put_bytes -= len(item.data)
@@ -443,11 +444,11 @@ class LeaderLog:
             if found != item.data:
                 raise SqlError("XX001", f"{store.url} has another object {item.name}") from None
 
-    async def _bring(self, name: str, ledger: Ledger) -> None:
-        """Uploads a bulk file into the ledger's folder, unless it is there. Its name stands for its content."""
+    async def _upload_bulk(self, name: str, ledger: Ledger) -> None:
+        """Uploads a bulk file into the ledger's folder, unless it is there: a file's name determines its content."""
         if self._uploaded.get(name) == ledger.ledger:
             return
-        # It may be there, of an upload whose reply was lost: stores show whole objects only.
+        # An upload whose reply was lost may have stored it. That suffices, because stores show whole objects only.
         with contextlib.suppress(ObjectExistsError):
             await self._stores(ledger.store).put_file(
                 bulk_name(self.tablespace, ledger.ledger, name), self._bulk.path(name)
@@ -456,29 +457,29 @@ class LeaderLog:
 
     # --- rolling -------------------------------------------------------------------------------------------------
 
-    def _rolls(self) -> bool:
-        """Whether the next ledger is being opened: entries wait for it. Begins it when it is time."""
+    def _is_rolling(self) -> bool:
+        """Whether the next ledger is being opened, for which entries wait. Begins that when the ledger is full."""
         if self._rolling is not None:
             return True
         size = self.ledger_sizes.get(self.ledgers[-1].ledger, 0)
         full = size >= self._settings.ledger_bytes and not self._reserved
         if not full and size < LEDGER_LIMIT * self._settings.ledger_bytes and self.store_url == self.ledgers[-1].store:
             return False
-        self._rolling = asyncio.ensure_future(self._roll())
+        self._rolling = asyncio.ensure_future(self._roll_ledger())
         return True
 
-    async def _roll(self) -> None:
+    async def _roll_ledger(self) -> None:
         """Opens the next ledger. What cannot be done is tried again until the commits that wait for it are given up,
         which ends the term."""
         pause = self._settings.retry_pause
         while self.state == "leading" or (self.state == "draining" and self.pending):
             try:
-                await self.edit_ledgers(self._rolled)
+                await self.edit_ledgers(self._add_ledger)
                 break
             except DeposedError:
                 self._rolling = None
                 self._committer.cut_off(self, None)
-                self.check_end()
+                self.finish_if_drained()
                 return
             except Exception:
                 log.exception("the next ledger of %s cannot be opened yet", self.tablespace.hex())
@@ -488,10 +489,10 @@ class LeaderLog:
         self.ledger_sizes = {
             ledger.ledger: self.ledger_sizes.get(ledger.ledger, 0) for ledger in self.ledgers if ledger.last is None
         }
-        self.form()
-        self.check_end()
+        self.form_objects()
+        self.finish_if_drained()
 
-    def _rolled(self, ledgers: Ledgers) -> Ledgers:
+    def _add_ledger(self, ledgers: Ledgers) -> Ledgers:
         now = self._clock.wall()
         closed = close_committed(ledgers, self.head.lsn, self.ledger_sizes, now)
         return close_committed(
@@ -503,90 +504,90 @@ class LeaderLog:
 
     # --- the committer's side ------------------------------------------------------------------------------------
 
-    def holds(self, lsn: int) -> bool:
+    def is_pending(self, lsn: int) -> bool:
         """Whether the entry is pending."""
         return self._formed_lsn < lsn <= self._submitted_lsn and self.state in ("leading", "draining")
 
     def now(self) -> float:
         return self._clock.monotonic()
 
-    def took(self, began: float) -> None:
-        """A multi that began at that clock time has ended."""
+    def record_multi(self, began: float) -> None:
+        """Takes note of how long a multi took that began at that clock time."""
         self._last_multi = self._clock.monotonic()
         _MULTIS.add_seconds(self._last_multi - began)
         self._multi_seconds += (self._last_multi - began - self._multi_seconds) / 8
 
-    def advance(self, part: Part, version: int) -> None:
-        """A multi has carried the head over its part."""
+    def advance(self, part: HeadUpdate, version: int) -> None:
+        """Takes over the head that a multi has set."""
         if self.state == "over":
             return
         for _ in range(part.groups):
             self.groups.popleft()
-        self._carried = part.head.lsn - self.head.lsn
+        self._multi_entries = part.head.lsn - self.head.lsn
         self.head, self.head_version = part.head, version
         self.pending_bytes -= sum(item.body_bytes for item in part.objects)
 
-    def tell_committed(self) -> None:
+    def notify_committed(self) -> None:
         if self.state != "over":
-            self._tell()
-            self.check_end()
+            self._notify_head()
+            self.finish_if_drained()
 
-    def _tell(self) -> None:
-        if self._told_lsn < self.head.lsn:
-            self._told_lsn = self.head.lsn
-            self._told.on_committed(self.head.lsn)
+    def _notify_head(self) -> None:
+        if self._notified_lsn < self.head.lsn:
+            self._notified_lsn = self.head.lsn
+            self._notification.on_committed(self.head.lsn)
 
     def drop_pending(self) -> list[Submission]:
-        """Nothing that has not been cut is to be committed; gives what it was."""
+        """Drops and returns the entries that have not been put into an object."""
         dropped = list(self.pending)
         self.pending.clear()
-        self._gathered = self.joints = 0
+        self._gathered_bytes = self.joints = 0
         return dropped
 
-    def doubt(self) -> None:
-        """The commits under way cannot be resolved for now."""
+    def mark_unknown(self) -> None:
+        """Takes note that the outcome of the commits under way is unknown for now."""
         if self.state in ("leading", "draining"):
             self.state = "resolving"
 
-    def tell_unknown(self) -> None:
-        self.doubt()
-        self._told.on_unknown(self.head.lsn + 1)
+    def notify_unknown(self) -> None:
+        self.mark_unknown()
+        self._notification.on_unknown(self.head.lsn + 1)
 
-    def check_end(self) -> None:
-        """The term is over when it takes no more entries and nothing is left."""
+    def finish_if_drained(self) -> None:
+        """Ends the term if it takes no more entries and has none left."""
         if self.state in ("draining", "resolving") and not (self.pending or self.groups or self.multi or self._rolling):
-            self._tell()  # of a commit that has just been taken note of, while the next groups are cut
+            self._notify_head()  # the caller may have advanced the head without a notification yet
             self._finish()
-            self._told.on_deposed(self.head.lsn)
+            self._notification.on_deposed(self.head.lsn)
 
-    def tell_gone(self) -> None:
+    def notify_lost(self) -> None:
         if self.state != "over":
             self.multi = None
             self._finish()
-            self._told.on_gone()
+            self._notification.on_lost()
 
     def _finish(self) -> None:
         self.state = "over"
         self._over.set()
         self._committer.remove(self)
-        for timer in (self._pace, self._watchdog):
+        for timer in (self._object_timer, self._watchdog):
             if timer is not None:
                 timer.cancel()
         for task in (*self._puts.values(), self._rolling):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         for item in self._puts:
-            item.drop_sent()  # its task will not: who is cancelled before its first step never runs
+            item.drop_sent()  # its task will not do it: a task that is cancelled before its first step never runs
         self.pending.clear()
         self.groups.clear()
 
     # --- time ----------------------------------------------------------------------------------------------------
 
-    def _watch(self, delay: float) -> None:
-        self._watchdog = asyncio.get_running_loop().call_later(delay, self._look)
+    def _schedule_timeout_check(self, delay: float) -> None:
+        self._watchdog = asyncio.get_running_loop().call_later(delay, self._check_timeout)
 
-    def _look(self) -> None:
-        """Whether the oldest commit has waited for `commit_timeout`."""
+    def _check_timeout(self) -> None:
+        """Reports a timeout to the committer if the oldest commit has waited for `commit_timeout`."""
         self._watchdog = None
         if self.groups:
             oldest = self.groups[0].parts[self][0].oldest
@@ -596,7 +597,7 @@ class LeaderLog:
             return
         left = oldest + self._settings.commit_timeout - self._clock.monotonic()
         if left > 0.001:
-            self._watch(left)
+            self._schedule_timeout_check(left)
             return
         log.warning("commits from LSN %d on have waited for %g s", self.head.lsn + 1, self._settings.commit_timeout)
-        asyncio.get_running_loop().call_soon(partial(self._committer.give_up, self))
+        asyncio.get_running_loop().call_soon(partial(self._committer.on_commit_timeout, self))

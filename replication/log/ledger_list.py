@@ -7,7 +7,7 @@
 A new ledger rewrites the first znode only. When that has become long, its oldest closed ledgers move to a new segment,
 in the same multi. Segments are numbered in the order of their ledgers and are never written again, but to say that
 ledgers lie in another store; the oldest one goes when all of its ledgers have been dropped. So a roll costs the same
-however many ledgers there are, and who looks for an LSN reads a handful of segments (`Pages`).
+however many ledgers there are, and who looks for an LSN reads a handful of segments (`LedgerListReader`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class DeposedError(Exception):
     """Another epoch has begun."""
 
 
-def shortened(listed: LedgerList) -> tuple[LedgerList, Ledgers]:
-    """The list with its oldest closed ledgers moved to the next segment, and these; () where it is short enough."""
+def split_off_segment(listed: LedgerList) -> tuple[LedgerList, Ledgers]:
+    """Moves the oldest closed ledgers of a long list to the next segment. Returns the shorter list and the moved
+    ledgers, () where the list is short enough."""
     ledgers = listed.ledgers
     if len(ledgers) <= LISTED and len(encode_ledgers(listed)) <= LISTED_BYTES:
         return listed, ()
@@ -72,18 +73,18 @@ def shortened(listed: LedgerList) -> tuple[LedgerList, Ledgers]:
     return shorter, moved
 
 
-def writing(tablespace: bytes, listed: LedgerList, version: int) -> tuple[LedgerList, list[Operation]]:
-    """How a list is written, over the version that is there: as it is then, and what it takes."""
+def list_write(tablespace: bytes, listed: LedgerList, version: int) -> tuple[LedgerList, list[Operation]]:
+    """The operations that write a list over a version of its znode, and the list as it is then."""
     where = paths(tablespace)
-    shorter, moved = shortened(listed)
+    shorter, moved = split_off_segment(listed)
     operations: list[Operation] = [Set(where.ledgers, encode_ledgers(shorter), version)]
     if moved:
         operations.append(Create(where.segment(listed.next_segment), encode_segment(moved)))
     return shorter, operations
 
 
-def without(listed: LedgerList, gone: Sequence[Ledger], *, segment: bool) -> LedgerList:
-    """The list without its oldest ledgers, all of the first segment. `segment`: that one goes with them."""
+def drop_oldest(listed: LedgerList, gone: Sequence[Ledger], *, segment: bool) -> LedgerList:
+    """The list without some of its oldest ledgers, all of the first segment. `segment`: the segment is dropped too."""
     kept = replace(
         listed,
         first_segment=listed.first_segment + segment,
@@ -97,7 +98,7 @@ def without(listed: LedgerList, gone: Sequence[Ledger], *, segment: bool) -> Led
     return kept
 
 
-class Pages:
+class LedgerListReader:
     """Reads the list of a tablespace; remembers its newest part, which changes rarely, and the last segment read."""
 
     def __init__(self, tablespace: bytes) -> None:
@@ -110,7 +111,7 @@ class Pages:
         self.listed = LedgerList() if found is None else decode_ledgers(found.data)
         return self.listed
 
-    async def from_lsn(self, coordination: Coordination, lsn: int) -> AsyncIterator[Ledgers]:
+    async def pages_from_lsn(self, coordination: Coordination, lsn: int) -> AsyncIterator[Ledgers]:
         """The ledgers that have the LSN or later ones, page by page, oldest first; more come before them. Raises
         LogGoneError where they have been dropped meanwhile."""
         following = self.listed.next_segment
@@ -120,12 +121,12 @@ class Pages:
             yield await self._page(coordination, number, lsn)
         yield self.listed.ledgers
 
-    async def all(self, coordination: Coordination) -> AsyncIterator[Ledgers]:
+    async def all_pages(self, coordination: Coordination) -> AsyncIterator[Ledgers]:
         """Every ledger as of a moment. Raises LogGoneError."""
-        async for page in self.from_lsn(coordination, (await self.refresh(coordination)).first_lsn or 0):
+        async for page in self.pages_from_lsn(coordination, (await self.refresh(coordination)).first_lsn or 0):
             yield page
 
-    async def ledger(self, coordination: Coordination, number: int) -> tuple[Ledgers, int] | None:
+    async def find_ledger(self, coordination: Coordination, number: int) -> tuple[Ledgers, int] | None:
         """A page with the ledger, and where it is there; None if it is not listed. Raises LogGoneError."""
         listed = await self.refresh(coordination)
         found = listed.next_segment
@@ -181,9 +182,9 @@ class Pages:
 
 
 class OwnedList:
-    """The list as the leader of a term has it, who alone changes it: every change is made under the term's epoch.
+    """The ledger list of a term's leader, which alone changes it: every change checks the term's epoch.
 
-    Raises DeposedError when that is over; waits while there is no connection. `over`: whether nobody wants the answer.
+    Raises DeposedError when the term is over; waits while there is no connection. `over`: whether to stop waiting.
     """
 
     def __init__(
@@ -215,19 +216,21 @@ class OwnedList:
         """Changes the newest part."""
         async with self._editing:
             wanted = replace(self.listed, ledgers=change(self.listed.ledgers))
-            while wanted != self.listed or shortened(wanted)[1]:  # one of a release without segments takes many steps
-                await self._write(*writing(self._tablespace, wanted, self._version))
+            while (
+                wanted != self.listed or split_off_segment(wanted)[1]
+            ):  # one of a release without segments takes many steps
+                await self._write(*list_write(self._tablespace, wanted, self._version))
                 wanted = self.listed
             return self.listed.ledgers
 
     async def edit_segments(self, change: Callable[[Ledgers], Ledgers]) -> None:
-        """Changes what the older ledgers say of themselves. It may be done to some of them twice."""
+        """Changes the records of the older ledgers, in their segments. A record may be changed twice."""
         number = self.listed.first_segment
         while number < self.listed.next_segment:
             async with self._editing:
                 number = max(number, self.listed.first_segment)
                 if number < self.listed.next_segment:
-                    await self._connected(partial(self._rewrite, number, change))
+                    await self._retry_while_connected(partial(self._rewrite, number, change))
             number += 1
 
     async def _rewrite(self, number: int, change: Callable[[Ledgers], Ledgers]) -> None:
@@ -254,7 +257,7 @@ class OwnedList:
                 gone = chosen(listed.ledgers)
                 if gone:
                     kept = tuple(ledger for ledger in listed.ledgers if ledger not in gone)
-                    await self._write(*writing(self._tablespace, replace(listed, ledgers=kept), self._version))
+                    await self._write(*list_write(self._tablespace, replace(listed, ledgers=kept), self._version))
                 return gone
             path = self._where.segment(listed.first_segment)
             found = await self._coordination.get(path)
@@ -264,7 +267,7 @@ class OwnedList:
             gone = chosen((*page, listed.ledgers[0]))
             if gone:
                 whole = len(gone) == len(page)
-                shorter = without(listed, gone, segment=whole)
+                shorter = drop_oldest(listed, gone, segment=whole)
                 operations: list[Operation] = [Set(self._where.ledgers, encode_ledgers(shorter), self._version)]
                 await self._write(shorter, [*operations, *([Delete(path)] if whole else [])])
             return gone
@@ -281,15 +284,15 @@ class OwnedList:
                 doubtful = True
                 raise
             except ConflictError:
-                version = await self._written(wanted) if doubtful else None
+                version = await self._version_if_written(wanted) if doubtful else None
                 if version is None:
                     raise DeposedError from None
                 self._version = version
 
-        await self._connected(write)
+        await self._retry_while_connected(write)
         self.listed = wanted
 
-    async def _written(self, wanted: LedgerList) -> int | None:
+    async def _version_if_written(self, wanted: LedgerList) -> int | None:
         """The version of the list, if it is the wanted one: only this term writes it while its epoch stands."""
         await self._coordination.sync()
         epoch = await self._coordination.get(self._where.epoch)
@@ -298,8 +301,8 @@ class OwnedList:
             return None
         return found.version if decode_ledgers(found.data) == wanted else None
 
-    async def _connected(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Does it again and again until it is done, while the session lives and somebody wants it."""
+    async def _retry_while_connected(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Retries the work until it succeeds. Raises DeposedError when the session or the term is over."""
         while True:
             try:
                 await work()

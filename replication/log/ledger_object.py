@@ -29,7 +29,7 @@ from replication.entry import (
 )
 from replication.interface import HeadObject, LogEntry
 from replication.joint_parts import Parts, encode_parts, split_parts
-from replication.log.interface import Joint
+from replication.log.interface import MultiTablespaceCommit
 from replication.stores.names import is_part
 
 MAX_FILES = 0xFFFF
@@ -45,7 +45,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadEntry:
+class VerifiedEntry:
     entry: LogEntry
     hash: bytes
 
@@ -60,7 +60,7 @@ def encode_log_entry(
     epoch: int,
     tablespace: bytes,
     previous: bytes,
-    joint: Joint | None = None,
+    joint: MultiTablespaceCommit | None = None,
 ) -> tuple[bytes, bytes]:
     """The entry's bytes, and its hash for the next entry's `previous`."""
     flags = 0
@@ -77,7 +77,9 @@ def encode_log_entry(
     return encode_entry(lsn, body, commit_time, schema_version, committed, epoch, tablespace, previous, flags)
 
 
-def decode_object(data: bytes, item: HeadObject, tablespace: bytes, epoch: int, after: Position) -> Iterator[ReadEntry]:
+def decode_object(
+    data: bytes, item: HeadObject, tablespace: bytes, epoch: int, after: Position
+) -> Iterator[VerifiedEntry]:
     """The entries of an object behind `after.lsn`, one at a time, each verified before it is given out.
 
     `epoch` is the ledger's. Raises SqlError XX001 for damage, for entries of another tablespace or epoch, and for a
@@ -89,28 +91,28 @@ def decode_object(data: bytes, item: HeadObject, tablespace: bytes, epoch: int, 
     while lsn <= item.last:
         header = decode_header(view, offset)
         if header is None or not verify(view, offset, header):
-            raise _damaged(item, f"entry {lsn} cannot be read")
+            raise _damaged_object_error(item, f"entry {lsn} cannot be read")
         _check(item, header, lsn, tablespace, epoch)
         if known is not None and header.previous != known:
-            raise _damaged(item, f"entry {lsn} does not continue entry {lsn - 1}")
+            raise _damaged_object_error(item, f"entry {lsn} does not continue entry {lsn - 1}")
         end = offset + HEADER_SIZE + header.length
         known = entry_hash(view[offset:end])
         if lsn > after.lsn:
-            yield ReadEntry(_log_entry(item, header, data[offset + HEADER_SIZE : end]), known)
+            yield VerifiedEntry(_log_entry(item, header, data[offset + HEADER_SIZE : end]), known)
         elif lsn == after.lsn and after.hash is not None and known != after.hash:
-            raise _damaged(item, f"its entry {lsn} is not the one that this replica has applied")
+            raise _damaged_object_error(item, f"its entry {lsn} is not the one that this replica has applied")
         offset, lsn = end, lsn + 1
     if offset != len(data):
-        raise _damaged(item, "it is longer than its entries")
+        raise _damaged_object_error(item, "it is longer than its entries")
 
 
 def _check(item: HeadObject, header: EntryHeader, lsn: int, tablespace: bytes, epoch: int) -> None:
     if header.lsn != lsn:
-        raise _damaged(item, f"entry {header.lsn} where {lsn} belongs")
+        raise _damaged_object_error(item, f"entry {header.lsn} where {lsn} belongs")
     if header.tablespace != tablespace:
-        raise _damaged(item, "it belongs to another tablespace")
+        raise _damaged_object_error(item, "it belongs to another tablespace")
     if header.epoch != epoch:
-        raise _damaged(item, f"entry {lsn} is of epoch {header.epoch}, its ledger of epoch {epoch}")
+        raise _damaged_object_error(item, f"entry {lsn} is of epoch {header.epoch}, its ledger of epoch {epoch}")
 
 
 def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
@@ -120,11 +122,11 @@ def _log_entry(item: HeadObject, header: EntryHeader, body: bytes) -> LogEntry:
         try:
             files, body = split_files(body)
         except (struct.error, ValueError):
-            raise _damaged(item, f"entry {header.lsn} has no list of files") from None
+            raise _damaged_object_error(item, f"entry {header.lsn} has no list of files") from None
     if header.flags & JOINT:
         joint, body = split_parts(body)
         if (header.tablespace, header.lsn) not in joint:
-            raise _damaged(item, f"entry {header.lsn} is not part of its own transaction")
+            raise _damaged_object_error(item, f"entry {header.lsn} is not part of its own transaction")
     return LogEntry(header.lsn, header.epoch, header.commit_time, header.schema_version, files, body, joint)
 
 
@@ -144,7 +146,7 @@ def split_files(body: bytes) -> tuple[tuple[str, ...], bytes]:
     return tuple(files), body[offset:]
 
 
-def _damaged(item: HeadObject, what: str) -> SqlError:
+def _damaged_object_error(item: HeadObject, what: str) -> SqlError:
     return SqlError(
         "XX001",
         f"object {item.first}-{item.last} of ledger {item.ledger} is damaged: {what}",

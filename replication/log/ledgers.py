@@ -84,7 +84,7 @@ class Needs:
     time_to_live: float  # seconds
 
 
-def droppable(ledgers: Ledgers, needs: Needs, now: int) -> list[Ledger]:
+def droppable_ledgers(ledgers: Ledgers, needs: Needs, now: int) -> list[Ledger]:
     """The oldest ledgers that nobody needs any more, oldest first; never the last of the list.
 
     `now` in microseconds since 2000-01-01 UTC. Without any checkpoint nothing is dropped: a new replica could not

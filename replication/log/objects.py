@@ -1,8 +1,8 @@
-"""Which objects of the store hold the log behind an LSN.
+"""Finds the objects of the store that hold the log behind an LSN.
 
 Close to the head, the head itself names them. Further behind, the ledger list says which ledgers there are, and the
-listing of a ledger's folder which objects: those that end at or before the ledger's end, and the head. What lies there
-beyond is what a dead leader uploaded and never committed.
+listing of a ledger's folder which objects: those that end at or before the ledger's end, and the head. Other objects
+in the folder were uploaded by a dead leader and never committed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from catalog.errors import SqlError
 from replication.interface import Coordination, Head, HeadObject, Ledger, LedgerList
 from replication.log.layout import first_name_from, ledger_folder, parse_object_name
-from replication.log.ledger_list import Pages
+from replication.log.ledger_list import LedgerListReader
 from replication.log.ledgers import Ledgers, last_lsn
 from replication.log.settings import LogGoneError, StoreOf
 
@@ -22,7 +22,7 @@ MAX_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedObject:
     item: HeadObject
     ledger: Ledger
     size: int | None = None  # bytes; None: not known
@@ -34,9 +34,9 @@ class ObjectMap:
     def __init__(self, tablespace: bytes, stores: StoreOf) -> None:
         self._tablespace = tablespace
         self._stores = stores
-        self._pages = Pages(tablespace)
+        self._pages = LedgerListReader(tablespace)
 
-    async def find(self, coordination: Coordination, head: Head, after: int, *, at_end: bool) -> list[Found]:
+    async def find(self, coordination: Coordination, head: Head, after: int, *, at_end: bool) -> list[LocatedObject]:
         """Objects that hold the log from `after` + 1 on without a gap, up to head or fewer.
 
         `at_end`: an object ends at `after`, else one may go on across it. Raises LogGoneError, SqlError XX001 for a gap
@@ -51,9 +51,9 @@ class ObjectMap:
             known = {ledger.ledger: ledger for ledger in (await self._refresh(coordination)).ledgers}
             if any(item.ledger not in known for item in recent):  # dropped since, or far behind
                 return await self._list(coordination, head, after, at_end)
-        return [Found(item, known[item.ledger]) for item in recent]
+        return [LocatedObject(item, known[item.ledger]) for item in recent]
 
-    async def still_listed(self, coordination: Coordination, ledger: int) -> bool:
+    async def is_listed(self, coordination: Coordination, ledger: int) -> bool:
         """Whether the ledger has not been dropped, as of now."""
         await coordination.sync()
         listed = await self._refresh(coordination)
@@ -62,11 +62,11 @@ class ObjectMap:
     async def _refresh(self, coordination: Coordination) -> LedgerList:
         return await self._pages.refresh(coordination)
 
-    async def _list(self, coordination: Coordination, head: Head, after: int, at_end: bool) -> list[Found]:
+    async def _list(self, coordination: Coordination, head: Head, after: int, at_end: bool) -> list[LocatedObject]:
         begin = self._pages.listed.first_lsn
         if begin is None or begin > after + 1:
             raise LogGoneError(after)
-        result: list[Found] = []
+        result: list[LocatedObject] = []
         reached = after
         async for ledgers, index, ledger in self._ledgers(coordination, after + 1):
             last = min(last_lsn(ledgers, index, head.lsn), head.lsn)  # the list may be newer than the head
@@ -82,28 +82,29 @@ class ObjectMap:
                     continue
                 if item.first > reached + 1:
                     break
-                result.append(Found(item, ledger, info.size))
+                result.append(LocatedObject(item, ledger, info.size))
                 reached = item.last
                 if len(result) >= MAX_LISTED:
                     return result
             if reached < last:
                 if result:
                     return result  # the rest is looked for when these are applied
-                if not await self.still_listed(coordination, ledger.ledger):
+                if not await self.is_listed(coordination, ledger.ledger):
                     raise LogGoneError(after)  # dropped since the list was read
                 raise SqlError("XX001", f"LSN {reached + 1} is missing in ledger {ledger.ledger} of the store")
         return result
 
     async def _ledgers(self, coordination: Coordination, lsn: int) -> AsyncIterator[tuple[Ledgers, int, Ledger]]:
-        async for page in self._pages.from_lsn(coordination, lsn):
+        async for page in self._pages.pages_from_lsn(coordination, lsn):
             for index, ledger in enumerate(page):
                 yield page, index, ledger
 
 
-def runs(found: Sequence[Found], most: int, size: int) -> list[list[Found]]:
-    """The objects in their order, so many of a ledger together as `most` and their bytes allow. One whose size is not
-    known goes alone: close to the head the log is read object by object."""
-    result: list[list[Found]] = []
+def fetch_runs(found: Sequence[LocatedObject], most: int, size: int) -> list[list[LocatedObject]]:
+    """Splits objects into runs that are fetched together: consecutive objects of one ledger, at most `most`, and at
+    most `size` bytes. An object of unknown size is a run of its own: close to the head the log is read object by
+    object."""
+    result: list[list[LocatedObject]] = []
     room = 0
     for item in found:
         room -= size if item.size is None else item.size

@@ -1,16 +1,16 @@
-"""replicas/<node>: how far each replica is, and that it lives.
+"""The znode replicas/<node>: a replica reports its applied LSN in it, and that it is alive.
 
-Written when something has changed, at most once in `presence` seconds, and every ten times that in any case. A leader
-whose tablespace has max_leader_inactivity writes four times in that time: others may take over when they have not seen
-it change for so long, by their own clocks. So such a leader has a lease: from the *sending* of its last write that was
-answered, under its epoch.
+The replica writes the znode when something has changed, at most once in `presence` seconds, and in any case every ten
+times that. A leader whose tablespace has max_leader_inactivity writes it four times in that time. Other replicas may
+take over when the znode has not changed for so long, by their own clocks. So such a leader has a lease: it counts from
+the *sending* of the last write that was answered, under its epoch.
 
-The time that others count on stands in the node itself (`detail["lease"]`), so the leader knows which one it may be: a
-longer one, or none, counts when it has been written, a shorter one as soon as it may have been. Before the first write
-of a session nothing is known of what stands there, and there is no lease at all.
+The znode itself holds the time that others count on (`detail["lease"]`), so the leader knows which one applies: a
+longer lease, or none, applies when it has been written, a shorter one as soon as it may have been. Before the first
+write of a session the leader does not know what the znode holds, and has no lease.
 
-By the same writes a leader that commits nothing learns that its term is over (`on_term_over`): it was silent for too
-long, and its session goes on.
+By the same writes a leader without commits learns that its term is over (`on_term_over`): it wrote too late, although
+its session goes on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def put_ephemeral(coordination: Coordination, path: str, data: bytes) -> N
 
 
 class Presence:
-    """Of one replica. `report` gives what is to be written; its `seen` and its lease are filled in here."""
+    """Writes the znode of one replica. `report` returns its content; `seen` and the lease are filled in here."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class Presence:
             return float("-inf")
         return self._renewed + self._visible if self._visible else float("inf")
 
-    def changed(self) -> None:
-        """Something has changed that others should know now (the role)."""
+    def write_soon(self) -> None:
+        """Writes soon, because something has changed that others should know (the role)."""
         self._wake.set()
 
     async def run(self) -> None:

@@ -1,12 +1,12 @@
-"""One tablespace on one node: follow, be elected, lead, be deposed, follow.
+"""The replica of a tablespace on one node: it follows, is elected, leads, is deposed, and follows again.
 
     run():   follower.run()  ---- election.wait_for_turn() ---> takeover ---> engine.lead(leader) ---> the term ends
                  ^                                                                                         |
                  '------------------------------- engine.on_deposed ---------------------------------------'
 
-The owner makes one for each tablespace that its node holds, and runs `run()` as a task. It ends with what the log
-cannot mend itself: LogGoneError (wipe, start from a checkpoint, make a new one), SqlError XX001 (damage, or a log that
-is not this replica's), and what the engine raises. After a lost session the owner opens another one, gives it to the
+The owner makes one for each tablespace that its node holds, and runs `run()` as a task. `run` ends with errors that
+need the owner: LogGoneError (wipe, start from a checkpoint, make a new replica), SqlError XX001 (damage, or the log of
+another replica), and what the engine raises. After a lost session the owner opens another one, gives it to the
 committer (`Committer.use`), and to every replica by `use`.
 """
 
@@ -28,20 +28,20 @@ from replication.interface import (
     Spec,
     StoreUnavailableError,
 )
-from replication.log.applied import answer_awaited
 from replication.log.bulk import BulkFiles
 from replication.log.committer import Committer
 from replication.log.election import Election
 from replication.log.follower import Follower, Lag
-from replication.log.housekeeping import Housekeeping
 from replication.log.interface import ReplicaEngine, Role
 from replication.log.layout import decode_spec, paths
-from replication.log.leader import LeaderLog, Term, Told
+from replication.log.leader import CommitNotification, LeaderLog, Term
 from replication.log.ledger_object import Position
+from replication.log.ledger_retention import LedgerRetention
+from replication.log.lsn_waiters import LsnWaiters
 from replication.log.presence import LACKS, TIED, TIED_UNIT, Presence
+from replication.log.remote_apply import answer_remote_apply
 from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
 from replication.log.takeover import LostElectionError, abdicate, claim_epoch, take_over, vacate
-from replication.log.waiting import LsnWaiters
 
 log = logging.getLogger("shoal.log")
 
@@ -98,7 +98,7 @@ class ReplicatedLog:
         self._presence = Presence(
             self._coordination, tablespace, node, self._report, settings=self._settings, clock=self._clock
         )
-        self._presence.on_term_over = self._term_over
+        self._presence.on_term_over = self._on_term_over
         self._over: asyncio.Event = asyncio.Event()
         self._gone = False
         self._wish = ""
@@ -147,7 +147,7 @@ class ReplicatedLog:
     async def run(self) -> None:
         """Until `close`, or an error that the owner has to see."""
         self._main = asyncio.current_task()
-        works = (self._presence.run(), self._follow_spec(), self._answer_awaited())
+        works = (self._presence.run(), self._follow_spec(), self._answer_remote_apply())
         aside = [asyncio.ensure_future(work) for work in works]
         try:
             while not self._closing:
@@ -163,7 +163,7 @@ class ReplicatedLog:
                 await vacate(self._coordination, self.tablespace, self.node)
             raise
         finally:
-            await _end(*aside)
+            await _cancel_tasks(*aside)
 
     @property
     def electable(self) -> bool:
@@ -184,7 +184,7 @@ class ReplicatedLog:
     @bootstrapping.setter
     def bootstrapping(self, bootstrapping: bool) -> None:
         self._bootstrapping = bootstrapping
-        self._presence.changed()
+        self._presence.write_soon()
 
     async def step_down(self, to: str = "") -> None:
         """Commits what has been submitted, and leaves the leadership to another node (`to`: to this one, if it can).
@@ -205,7 +205,7 @@ class ReplicatedLog:
         if self._main is not None and not self._main.done():
             if self.leader is None:  # it may be saying that nobody leads
                 await asyncio.wait((self._main,), timeout=self._settings.presence)
-            await _end(self._main)
+            await _cancel_tasks(self._main)
 
     # --- following -----------------------------------------------------------------------------------------------
 
@@ -227,16 +227,16 @@ class ReplicatedLog:
     async def _follow(self) -> Term | None:
         """Follows until this node has won a term, or its attempt has failed (None)."""
         following = asyncio.ensure_future(self._follower.run())
-        trying = asyncio.ensure_future(self._win())
+        trying = asyncio.ensure_future(self._win_term())
         try:
             await asyncio.wait((following, trying), return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 await following  # it ends by an error only
             return await trying
         finally:
-            await _end(following, trying)
+            await _cancel_tasks(following, trying)
 
-    async def _win(self) -> Term | None:
+    async def _win_term(self) -> Term | None:
         while True:
             await self._electable.wait()
             turn = await self._election.wait_for_turn(lambda: self._coordination)
@@ -247,7 +247,7 @@ class ReplicatedLog:
         claimed = None
         try:
             claimed = await claim_epoch(coordination, self.tablespace, self.node, turn)
-            store = await self._usable(self.spec.store) if self.spec is not None else ""
+            store = await self._usable_store(self.spec.store) if self.spec is not None else ""
             return await take_over(coordination, self.tablespace, claimed, self._catch_up, store, self._clock)
         except (LostElectionError, CoordinationUnavailableError) as error:
             log.info("%s does not lead %s: %s", self.node, self.tablespace.hex(), str(error) or "another node does")
@@ -269,7 +269,9 @@ class ReplicatedLog:
                     await self._follower.wait_for(head.lsn)
                     break
             except TimeoutError:
-                if self._follower.position.lsn == before or await self._election.somebody_has(head, self._coordination):
+                if self._follower.position.lsn == before or await self._election.has_other_candidate_at(
+                    head, self._coordination
+                ):
                     raise
                 log.info("%s catches up with the log: LSN %d of %d", self.node, self._follower.position.lsn, head.lsn)
         position = self._follower.position
@@ -283,7 +285,7 @@ class ReplicatedLog:
     async def _lead(self, term: Term) -> None:
         self._over = asyncio.Event()
         self._gone, self._wish, self._resigned = False, "", False
-        told = Told(self._committed, self._deposed, self._engine.on_unknown, self._log_gone)
+        told = CommitNotification(self._on_committed, self._on_deposed, self._engine.on_unknown, self._on_log_lost)
         leader = LeaderLog(
             term,
             self._coordination,
@@ -300,13 +302,13 @@ class ReplicatedLog:
         log.info(
             "%s leads %s from LSN %d on, epoch %d", self.node, term.tablespace.hex(), term.head.lsn, term.epoch.epoch
         )
-        housekeeping = Housekeeping(leader, self._stores, settings=self._settings, clock=self._clock)
+        housekeeping = LedgerRetention(leader, self._stores, settings=self._settings, clock=self._clock)
         aside = asyncio.ensure_future(housekeeping.run())
         try:
             await self._engine.lead(leader)
             await self._over.wait()
         finally:
-            await _end(aside)
+            await _cancel_tasks(aside)
             if leader.state != "over":
                 with contextlib.suppress(SqlError):
                     leader.close()
@@ -320,20 +322,21 @@ class ReplicatedLog:
             self._election.resigned = term.epoch.epoch
             await abdicate(leader.coordination, self.tablespace, term.epoch, term.epoch_version, self._wish)
 
-    def _committed(self, lsn: int) -> None:
+    def _on_committed(self, lsn: int) -> None:
         self._engine.on_committed(lsn)
-        self._waiters.reached(lsn)
+        self._waiters.advance(lsn)
 
-    def _deposed(self, last: int) -> None:
+    def _on_deposed(self, last: int) -> None:
         self._engine.on_deposed(last)
         self._over.set()
 
-    def _term_over(self, term: Check) -> None:
-        """Another node leads: what is under way fails by itself, and what has not been sent is not committed."""
+    def _on_term_over(self, term: Check) -> None:
+        """Ends a term that another node has taken over: requests under way fail, and entries not yet sent are
+        dropped."""
         if self.leader is not None and term is self._presence.term:
             self._committer.cut_off(self.leader, None)
 
-    def _log_gone(self) -> None:
+    def _on_log_lost(self) -> None:
         self._gone = True
         self._over.set()
 
@@ -342,13 +345,13 @@ class ReplicatedLog:
     def _set_role(self, role: Role) -> None:
         self.role = role
         self._set_lease()
-        self._presence.changed()
+        self._presence.write_soon()
 
     def _set_lease(self) -> None:
         lease = self.spec.max_leader_inactivity if self.spec is not None and self.role == "leader" else 0.0
         if lease != self._presence.lease:
             self._presence.lease = lease
-            self._presence.changed()
+            self._presence.write_soon()
 
     def _report(self) -> Replica:
         role: Literal["leader", "follower", "bootstrapping"] = "leader" if self.role == "leader" else "follower"
@@ -360,9 +363,9 @@ class ReplicatedLog:
             detail[TIED] = str(tied // TIED_UNIT * TIED_UNIT)
         return Replica(self.node, role, self.applied_lsn, self._engine.flushed_lsn, detail=detail)
 
-    async def _answer_awaited(self) -> None:
-        await answer_awaited(
-            self.tablespace, lambda: self._coordination, self._waiters, self._presence.changed, self._settings
+    async def _answer_remote_apply(self) -> None:
+        await answer_remote_apply(
+            self.tablespace, lambda: self._coordination, self._waiters, self._presence.write_soon, self._settings
         )
 
     async def _follow_spec(self) -> None:
@@ -375,15 +378,15 @@ class ReplicatedLog:
                 if found is not None:
                     self.spec = decode_spec(found.data)
                     self._set_lease()
-                    store = await self._usable(self.spec.store)
+                    store = await self._usable_store(self.spec.store)
                     if self.leader is not None:
-                        self.leader.move_to(store)
+                        self.leader.move_to_store(store)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.max_retry_pause):
                     await wake.wait()
 
-    async def _usable(self, url: str) -> str:
-        """Where new ledgers are to lie: in the spec's store, or in the one before while this node cannot use that."""
+    async def _usable_store(self, url: str) -> str:
+        """The URL of the store for new ledgers: the spec's, or the former one while this node cannot use the spec's."""
         if url != self._checked_store and self.check_store is not None:
             try:
                 await self.check_store(url)
@@ -396,8 +399,8 @@ class ReplicatedLog:
         return url
 
 
-async def _end(*tasks: asyncio.Future[Any]) -> None:
-    """Cancels them, and returns when they have ended. What they raised has been seen, or does not matter any more."""
+async def _cancel_tasks(*tasks: asyncio.Future[Any]) -> None:
+    """Cancels tasks and returns when they have ended. Their errors have been handled, or do not matter any more."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

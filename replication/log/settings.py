@@ -1,4 +1,4 @@
-"""What can be set about a tablespace's log, what it gets from outside, and the error that its reader cannot mend."""
+"""The settings of a tablespace's log, the clock and threads that it is given, and LogGoneError."""
 
 from __future__ import annotations
 

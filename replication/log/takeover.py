@@ -1,12 +1,12 @@
-"""From candidate to leader, and back.
+"""The takeover: how a candidate becomes leader, and how a leader gives up its epoch.
 
     1  epoch     bumped by compare-and-set: from here on the old leader can commit nothing
     2  head      read: it is final, only the holder of the epoch can move it
     3  catch up  the follower applies everything up to head
     4  ledgers   everything closed at head, an own ledger opened behind it, under check(epoch)
 
-Whoever loses a compare-and-set has lost the election (LostElectionError), and follows. A lost reply is resolved by
-reading back: an epoch has a claim that its writer made up, a ledger has its epoch.
+A candidate that loses a compare-and-set has lost the election (LostElectionError), and follows. After a lost reply it
+reads back what it wrote: an epoch holds a random claim of its writer, and a ledger holds its epoch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from replication.interface import (
     Set,
     Spec,
 )
-from replication.log.election import Turn
+from replication.log.election import Candidacy
 from replication.log.layout import (
     decode_epoch,
     decode_head,
@@ -45,7 +45,7 @@ from replication.log.layout import (
     paths,
 )
 from replication.log.leader import Term
-from replication.log.ledger_list import writing
+from replication.log.ledger_list import list_write
 from replication.log.ledgers import close_all, open_next
 from replication.log.settings import Clock
 
@@ -69,7 +69,7 @@ async def create_tablespace(
     """Makes the znodes of a tablespace. `lsn`, `hash_`, `commit_time`: of the last entry that it has already had (on a
     single node); the log begins behind it, so other replicas start from a checkpoint. `leader`: who is to take over
     first. Raises ConflictError if it exists. All of them are made, or none."""
-    operations = znodes_of(tablespace, spec, lsn=lsn, hash_=hash_, commit_time=commit_time, leader=leader)
+    operations = znode_creations(tablespace, spec, lsn=lsn, hash_=hash_, commit_time=commit_time, leader=leader)
     with contextlib.suppress(ConflictError):
         await coordination.create("tablespaces", b"")
     try:
@@ -80,10 +80,10 @@ async def create_tablespace(
         await coordination.multi(operations)  # earlier versions made the root before the rest, and could end between
 
 
-def znodes_of(
+def znode_creations(
     tablespace: bytes, spec: Spec, *, lsn: int = 0, hash_: bytes = NO_HASH, commit_time: int = 0, leader: str = ""
 ) -> list[Operation]:
-    """What is below the tablespace's root when it is made; see `create_tablespace`."""
+    """The operations that create the znodes below a tablespace's root; see `create_tablespace`."""
     where = paths(tablespace)
     return [
         Create(where.spec, encode(spec)),
@@ -112,7 +112,7 @@ async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None
     await coordination.multi(operations)
 
 
-async def claim_epoch(coordination: Coordination, tablespace: bytes, node: str, turn: Turn) -> tuple[Epoch, int]:
+async def claim_epoch(coordination: Coordination, tablespace: bytes, node: str, turn: Candidacy) -> tuple[Epoch, int]:
     """Bumps the epoch that was seen: it, and its node's version. Raises LostElectionError.
 
     After CoordinationUnavailableError it may have been bumped; then its leader is this node, which leads nothing, and
@@ -162,7 +162,7 @@ async def take_over(
         if listed.ledgers and listed.ledgers[-1].epoch == epoch.epoch:  # of an attempt whose reply was lost
             return Term(tablespace, epoch, epoch_version, head, znode.version, listed, found.version)
         ledgers = open_next(close_all(listed.ledgers, head, clock.wall()), epoch.epoch, head.lsn + 1, store)
-        listed, operations = writing(tablespace, replace(listed, ledgers=ledgers), found.version)
+        listed, operations = list_write(tablespace, replace(listed, ledgers=ledgers), found.version)
         try:
             version = (await coordination.multi((Check(where.epoch, epoch_version), *operations)))[1]
         except OutcomeUnknownError:

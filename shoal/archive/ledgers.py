@@ -17,8 +17,8 @@ from replication.interface import ChangelogStore, Coordination, Head, LogEntry, 
 from replication.local import Piece
 from replication.log.layout import bulk_name, decode_head, object_name, paths
 from replication.log.leader import LeaderLog
-from replication.log.ledger_object import Position, ReadEntry, decode_object
-from replication.log.objects import Found, ObjectMap
+from replication.log.ledger_object import Position, VerifiedEntry, decode_object
+from replication.log.objects import LocatedObject, ObjectMap
 from replication.log.settings import LogGoneError, StoreOf
 from shoal.archive.logs import PIECE_BYTES
 from shoal.archive.pieces import part_of
@@ -93,7 +93,7 @@ class LedgerLog:
     async def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
         """Raises 55000 for what has been dropped meanwhile, XX001 for damage."""
         parts: list[bytes] = []
-        entries: list[ReadEntry] = []
+        entries: list[VerifiedEntry] = []
         previous = b""
         async for found, data, read in self._objects(after, upto):
             first, last = read[0].entry.lsn, read[-1].entry.lsn
@@ -110,7 +110,7 @@ class LedgerLog:
         if parts:
             yield _piece(entries, previous, parts)
 
-    async def _objects(self, after: int, upto: int) -> AsyncIterator[tuple[Found, bytes, list[ReadEntry]]]:
+    async def _objects(self, after: int, upto: int) -> AsyncIterator[tuple[LocatedObject, bytes, list[VerifiedEntry]]]:
         """The objects with these entries, and of each the entries that are among them."""
         objects = ObjectMap(self._tablespace, self._store_at)
         position = Position(after, None)
@@ -137,7 +137,7 @@ class LedgerLog:
                     return
             at_end = True
 
-    def _read(self, data: bytes, place: Found, position: Position) -> list[ReadEntry]:
+    def _read(self, data: bytes, place: LocatedObject, position: Position) -> list[VerifiedEntry]:
         return list(decode_object(data, place.item, self._tablespace, place.ledger.epoch, position))
 
     async def put_bulk(self, name: str, store: ChangelogStore, target: str) -> None:
@@ -148,6 +148,6 @@ class LedgerLog:
             await store.put_file(target, path)
 
 
-def _piece(entries: list[ReadEntry], previous: bytes, parts: list[bytes]) -> Piece:
+def _piece(entries: list[VerifiedEntry], previous: bytes, parts: list[bytes]) -> Piece:
     last = entries[-1]
     return Piece(entries[0].entry.lsn, last.entry.lsn, last.entry.commit_time, previous, last.hash, b"".join(parts))

@@ -14,9 +14,9 @@ from engine.storage.tablespace import Tablespace
 from engine.storage.unwritable import UnwritableLog
 from replication.directory import NodeDirectory
 from replication.interface import Coordination, CoordinationUnavailableError, LogEntry, StoreUnavailableError
-from replication.log.applied import AppliedElsewhere
 from replication.log.bulk import BulkFiles
 from replication.log.interface import Leader
+from replication.log.remote_apply import RemoteApply
 from replication.log.replica import ReplicatedLog
 from wire.peering import introduce
 from wire.relay import Target
@@ -219,7 +219,7 @@ class ReplicasWait:
         self._name = name
         self._coordination = coordination
         self._timeout = timeout
-        self._tablespaces: dict[bytes, AppliedElsewhere] = {}
+        self._tablespaces: dict[bytes, RemoteApply] = {}
 
     async def __call__(self, position: int) -> bool:
         """The parts of a commit over several tablespaces are applied together: one is as good as all."""
@@ -230,7 +230,7 @@ class ReplicasWait:
         tablespace = space.tablespace_id
         wait = self._tablespaces.get(tablespace)
         if wait is None:
-            wait = self._tablespaces[tablespace] = AppliedElsewhere(tablespace, self._name, self._coordination)
+            wait = self._tablespaces[tablespace] = RemoteApply(tablespace, self._name, self._coordination)
         return await wait.wait_for(position & LSN_MASK, self._timeout)
 
 

@@ -27,7 +27,7 @@ from replication.entry import NO_HASH
 from replication.interface import ConflictError, Coordination, Create, Operation, Set, Spec
 from replication.log.layout import paths
 from replication.log.ledger_object import Position
-from replication.log.takeover import znodes_of
+from replication.log.takeover import znode_creations
 from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, own_tables
 from shoal.cluster.spaces import FOLDER, first_spec
 from shoal.config import ConfigError
@@ -114,7 +114,7 @@ async def found(coordination: Coordination, data: Path, node: str, url: str, sto
 
 
 def _creation(tablespace: bytes, spec: Spec, lsn: int, leader: str = "") -> list[Operation]:
-    return [Create(paths(tablespace).root, b""), *znodes_of(tablespace, spec, lsn=lsn, leader=leader)]
+    return [Create(paths(tablespace).root, b""), *znode_creations(tablespace, spec, lsn=lsn, leader=leader)]
 
 
 def _rows(tables: Tables, storage_id: int) -> Iterator[tuple[bytes, bytes]]:

@@ -41,7 +41,7 @@ from replication.log.layout import (
     tablespace_folder,
 )
 from replication.log.leader import LeaderLog
-from replication.log.ledger_list import DeposedError, Pages
+from replication.log.ledger_list import DeposedError, LedgerListReader
 from replication.log.ledger_object import Position, decode_object
 from replication.log.ledgers import Ledgers, close_committed
 from replication.log.settings import Clock, LogGoneError, StoreOf
@@ -197,7 +197,7 @@ class Epochs:
         """Of all that are listed. Raises StoreUnavailableError where some are dropped meanwhile."""
         made = cls()
         try:
-            async for page in Pages(tablespace).all(coordination):
+            async for page in LedgerListReader(tablespace).all_pages(coordination):
                 for ledger in page:
                     if not made._epochs or made._epochs[-1] != ledger.epoch:
                         made._first.append(ledger.ledger)

@@ -45,7 +45,7 @@ from replication.interface import (
 from replication.log.bulk import BulkFiles
 from replication.log.interface import Leader
 from replication.log.layout import decode_spec, encode, paths, tablespace_folder
-from replication.log.ledger_list import Pages
+from replication.log.ledger_list import LedgerListReader
 from replication.log.ledger_object import Position
 from replication.log.replica import ReplicatedLog
 from replication.log.settings import Clock, LogGoneError, StoreOf
@@ -610,7 +610,7 @@ class ClusterTablespaces:
         spec = await coordination.get(paths(identity).spec)
         urls = {decode_spec(spec.data).store} if spec is not None else set()
         with contextlib.suppress(LogGoneError):  # another node drops it
-            async for page in Pages(identity).all(coordination):
+            async for page in LedgerListReader(identity).all_pages(coordination):
                 urls |= {ledger.store for ledger in page}
         await drop_tablespace(coordination, identity)
         for store in map(self.place.store_at, urls):

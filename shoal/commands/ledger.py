@@ -34,7 +34,7 @@ from replication.log.layout import (
     paths,
     tablespace_folder,
 )
-from replication.log.ledger_list import Pages
+from replication.log.ledger_list import LedgerListReader
 from replication.log.ledger_object import Position, decode_object
 from replication.log.ledgers import Ledgers, last_lsn
 from replication.log.objects import ObjectMap
@@ -96,7 +96,7 @@ async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
 
 async def _pages(cluster: Cluster, tablespace: Observed) -> AsyncIterator[Ledgers]:
     try:
-        async for page in Pages(tablespace.tablespace).all(cluster.coordination):
+        async for page in LedgerListReader(tablespace.tablespace).all_pages(cluster.coordination):
             yield page
     except LogGoneError as error:
         raise ConfigError(f"{error} meanwhile; retry") from error
@@ -106,9 +106,9 @@ async def _pages(cluster: Cluster, tablespace: Observed) -> AsyncIterator[Ledger
 
 
 async def _show(options: argparse.Namespace, cluster: Cluster, tablespace: Observed, stores: Stores) -> int:
-    pages = Pages(tablespace.tablespace)
+    pages = LedgerListReader(tablespace.tablespace)
     try:
-        found = await pages.ledger(cluster.coordination, options.ledger)
+        found = await pages.find_ledger(cluster.coordination, options.ledger)
     except LogGoneError:
         found = None
     if found is None:

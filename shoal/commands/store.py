@@ -21,7 +21,7 @@ import orjson
 from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination, Spec
 from replication.log.layout import decode_ledgers, decode_spec, encode, paths
-from replication.log.ledger_list import Pages
+from replication.log.ledger_list import LedgerListReader
 from replication.log.settings import LogGoneError
 from replication.observer import Observed
 from replication.placement import DEFAULT_TABLESPACE
@@ -137,7 +137,7 @@ async def _ledgers_by_store(cluster: Cluster, tablespace: bytes) -> Counter[str]
     while True:
         counted: Counter[str] = Counter()
         try:
-            async for page in Pages(tablespace).all(cluster.coordination):
+            async for page in LedgerListReader(tablespace).all_pages(cluster.coordination):
                 counted.update(ledger.store for ledger in page)
             return counted
         except LogGoneError:  # some were dropped meanwhile

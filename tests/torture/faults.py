@@ -35,7 +35,7 @@ IMPATIENCE = 3.0  # seconds, about, until a node takes the leadership
 def impatient() -> None:
     from replication.log.election import Election
 
-    vacancy = Election._vacancy
+    vacancy = Election._vacancy_checks
     patience = [time.monotonic() + IMPATIENCE]
     lies = [0]
 
@@ -48,7 +48,7 @@ def impatient() -> None:
             return ()
         return await vacancy(self, *arguments)
 
-    Election._vacancy = imagine  # type: ignore[method-assign, assignment]
+    Election._vacancy_checks = imagine  # type: ignore[method-assign, assignment]
 
 
 def no_fence() -> None:
@@ -73,13 +73,13 @@ def no_fence() -> None:
 def early() -> None:
     from replication.log.leader import LeaderLog
 
-    cut = LeaderLog.cut
+    cut = LeaderLog.cut_objects
 
     def cut_and_tell(self: LeaderLog, group: Any, *, everything: bool) -> None:
         cut(self, group, everything=everything)
-        self._told.on_committed(self._formed_lsn)
+        self._notification.on_committed(self._formed_lsn)
 
-    LeaderLog.cut = cut_and_tell  # type: ignore[method-assign]
+    LeaderLog.cut_objects = cut_and_tell  # type: ignore[method-assign]
 
 
 def forgetful() -> None:

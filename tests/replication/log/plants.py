@@ -16,7 +16,7 @@ from catalog.errors import SqlError
 from replication.interface import Coordination, Head, LedgerList, Operation, Set
 from replication.log import follower, leader, ledger_list, objects
 from replication.log.committer import Committer
-from replication.log.groups import Group, Multi
+from replication.log.groups import CommitGroup, Multi
 from replication.log.layout import encode_head, paths
 from replication.log.leader import LeaderLog
 from replication.log.ledgers import Ledgers
@@ -53,15 +53,15 @@ def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledges_what_is_stored(patch: pytest.MonkeyPatch) -> None:
     """Clients are told when the object is in the store, before the multi."""
-    original = Committer.stored
+    original = Committer.on_object_stored
 
-    def stored(self: Committer, group: Group) -> None:
+    def stored(self: Committer, group: CommitGroup) -> None:
         for log, items in group.parts.items():
-            if group.stored and log.groups[0] is group and log.state == "leading":
-                log._told.on_committed(items[-1].item.last)
+            if group.is_stored and log.groups[0] is group and log.state == "leading":
+                log._notification.on_committed(items[-1].item.last)
         original(self, group)
 
-    patch.setattr(Committer, "stored", stored)
+    patch.setattr(Committer, "on_object_stored", stored)
 
 
 def applies_past_head(patch: pytest.MonkeyPatch) -> None:
@@ -88,23 +88,23 @@ def applies_past_head(patch: pytest.MonkeyPatch) -> None:
 
 def takes_no_answer_for_failure(patch: pytest.MonkeyPatch) -> None:
     """A multi whose reply was lost counts as not carried out."""
-    original = Committer._settle
+    original = Committer._finalize
 
     async def settle(self: Committer, multi: Multi) -> None:
         multi.doubtful = False
         await original(self, multi)
 
-    patch.setattr(Committer, "_settle", settle)
+    patch.setattr(Committer, "_finalize", settle)
 
 
 def tries_again_under_another_version(patch: pytest.MonkeyPatch) -> None:
     """A refused second try counts as refused, whatever became of the first."""
 
     async def judge(self: Committer, multi: Multi, coordination: Coordination) -> bool:
-        self._failed(multi, list(multi.parts))
+        self._fail(multi, list(multi.parts))
         return True
 
-    patch.setattr(Committer, "_judge", judge)
+    patch.setattr(Committer, "_resolve_outcome", judge)
 
 
 def serves_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -116,18 +116,18 @@ def commits_parts_of_joints_alone(patch: pytest.MonkeyPatch) -> None:
     """Every tablespace commits its part of a joint entry by itself."""
 
     def form(self: Committer, log: LeaderLog) -> bool:
-        log.cut(Group(), everything=False)
+        log.cut_objects(CommitGroup(), everything=False)
         return True
 
-    patch.setattr(Committer, "form", form)
+    patch.setattr(Committer, "cut_group", form)
 
 
 def keeps_what_was_not_committed(patch: pytest.MonkeyPatch) -> None:
     """A term that is over says that everything submitted is in the log."""
-    original = LeaderLog.check_end
+    original = LeaderLog.finish_if_drained
 
     def check_end(self: LeaderLog) -> None:
-        told = self._told
+        told = self._notification
         if told.on_deposed.__name__ != "lying":
             submitted = self
 
@@ -135,10 +135,10 @@ def keeps_what_was_not_committed(patch: pytest.MonkeyPatch) -> None:
                 told.on_committed(submitted._submitted_lsn)
                 told.on_deposed(submitted._submitted_lsn)
 
-            self._told = leader.Told(told.on_committed, lying, told.on_unknown, told.on_gone)
+            self._notification = leader.CommitNotification(told.on_committed, lying, told.on_unknown, told.on_lost)
         original(self)
 
-    patch.setattr(LeaderLog, "check_end", check_end)
+    patch.setattr(LeaderLog, "finish_if_drained", check_end)
 
 
 def applies_out_of_order(patch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def reads_before_it_syncs(patch: pytest.MonkeyPatch) -> None:
     """A follower asks for the head first, and has its server catch up then."""
 
     async def read_fresh(self: follower.Follower, watch: bool = False) -> Head:
-        head, _ = await asyncio.gather(self._read(self._coordination, watch), self._coordination.sync())
+        head, _ = await asyncio.gather(self._read_head(self._coordination, watch), self._coordination.sync())
         return head
 
     patch.setattr(follower.Follower, "_read_fresh", read_fresh)
@@ -208,13 +208,13 @@ def reads_before_it_syncs(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_a_segment(patch: pytest.MonkeyPatch) -> None:
     """Old ledgers leave the newest part of the list, and are written nowhere."""
-    original = ledger_list.writing
+    original = ledger_list.list_write
 
     def writing(*arguments: Any) -> tuple[LedgerList, list[Operation]]:
         shorter, operations = original(*arguments)
         return shorter, operations[:1]
 
-    patch.setattr(ledger_list, "writing", writing)
+    patch.setattr(ledger_list, "list_write", writing)
 
 
 PLANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (

@@ -14,7 +14,7 @@ from catalog.errors import SqlError
 from replication.interface import HeadObject, Ledger, ObjectDamagedError, StoreUnavailableError
 from replication.log import LogSettings
 from replication.log import follower as follower_module
-from replication.log.objects import Found, runs
+from replication.log.objects import LocatedObject, fetch_runs
 from tests.replication.log.ledger_of import Written
 from tests.replication.memory_store import Fault, MemoryStore
 
@@ -37,11 +37,11 @@ def test_runs_are_bounded_and_keep_the_order(seed: int) -> None:
     ledgers = [Ledger(number, 1, 1) for number in range(1, 4)]
     sizes = (None, 1, 10, 99, 100, 101, 500)
     found = [
-        Found(HeadObject(ledger.ledger, lsn, lsn, "x"), ledger, chance.choice(sizes))
+        LocatedObject(HeadObject(ledger.ledger, lsn, lsn, "x"), ledger, chance.choice(sizes))
         for ledger in ledgers
         for lsn in range(chance.randint(0, 30))
     ]
-    made = runs(found, 4, 100)
+    made = fetch_runs(found, 4, 100)
     assert [item for run in made for item in run] == found
     for run in made:
         assert 1 <= len(run) <= 4 and len({item.ledger.ledger for item in run}) == 1

@@ -11,7 +11,7 @@ import pytest
 from replication.interface import Spec
 from replication.log import BulkFiles, Committer, LogSettings, Position, ReplicatedLog, create_tablespace
 from replication.log.layout import node_path
-from replication.log.waiting import LsnWaiters
+from replication.log.lsn_waiters import LsnWaiters
 from replication.stores import open_store
 from tests.replication.log.test_zookeeper import Engine
 from tests.replication.memory_coordination import MemoryCoordination
@@ -120,9 +120,9 @@ async def test_who_has_given_up_waits_no_more() -> None:
             await waiters.wait_for(7)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await waiters.somebody()
+            await waiters.wait_for_waiter()
     waiting = asyncio.ensure_future(waiters.wait_for(3))
     async with asyncio.timeout(1):
-        await waiters.somebody()
-    waiters.reached(3)
+        await waiters.wait_for_waiter()
+    waiters.advance(3)
     await waiting

@@ -27,7 +27,7 @@ from replication.interface import (
     Znode,
 )
 from replication.log import ledger_list
-from replication.log.election import Turn
+from replication.log.election import Candidacy
 from replication.log.layout import (
     decode_ledgers,
     decode_segment,
@@ -36,8 +36,8 @@ from replication.log.layout import (
     encode_segment,
     paths,
 )
-from replication.log.ledger_list import DeposedError, OwnedList, Pages
-from replication.log.ledgers import Ledgers, Needs, close_committed, droppable, last_of_epoch, open_next
+from replication.log.ledger_list import DeposedError, LedgerListReader, OwnedList
+from replication.log.ledgers import Ledgers, Needs, close_committed, droppable_ledgers, last_of_epoch, open_next
 from replication.log.settings import LogGoneError, LogSettings
 from replication.log.takeover import claim_epoch, create_tablespace, drop_tablespace, take_over
 from replication.zookeeper.cluster import open_coordination
@@ -164,9 +164,9 @@ async def test_a_million_ledgers_roll_at_the_cost_of_a_few(million: MemoryCoordi
     found = await session.get(WHERE.ledgers)
     assert decode_ledgers(found.data) == listed.listed
     session.reset()
-    pages = Pages(TABLESPACE)
+    pages = LedgerListReader(TABLESPACE)
     last = 0
-    async for page in pages.all(session):
+    async for page in pages.all_pages(session):
         for ledger in page:
             assert ledger.ledger == last + 1
             last = ledger.ledger
@@ -189,12 +189,12 @@ async def test_a_roll_that_writes_the_whole_list_is_noticed(
 @pytest.mark.parametrize("place", [1, 7, 555_555, 999_000, MILLION - 1])
 async def test_who_looks_for_an_lsn_reads_a_handful_of_segments(million: MemoryCoordination, place: int) -> None:
     session = Counted(million.session("c"))
-    pages = Pages(TABLESPACE)
+    pages = LedgerListReader(TABLESPACE)
     await pages.refresh(session)
     lsn = made(place).first + 3
     session.reset()
     ledgers: list[Ledger] = []
-    async for page in pages.from_lsn(session, lsn):
+    async for page in pages.pages_from_lsn(session, lsn):
         ledgers += page
         if len(ledgers) > 2 * ledger_list.SEGMENT:
             break
@@ -202,16 +202,16 @@ async def test_who_looks_for_an_lsn_reads_a_handful_of_segments(million: MemoryC
     found = next(index for index, ledger in enumerate(ledgers) if ledger.last is None or ledger.last >= lsn)
     assert ledgers[found].ledger == place and ledgers[found].first <= lsn
     assert [ledger.ledger for ledger in ledgers] == list(range(ledgers[0].ledger, ledgers[-1].ledger + 1))
-    page, index = await pages.ledger(session, place) or ((), 0)
+    page, index = await pages.find_ledger(session, place) or ((), 0)
     assert page[index].ledger == place
-    assert await pages.ledger(session, 0) is None
-    assert await pages.ledger(session, 2 * MILLION) is None
+    assert await pages.find_ledger(session, 0) is None
+    assert await pages.find_ledger(session, 2 * MILLION) is None
 
 
 @pytest.mark.parametrize("epoch", [1, 2, 500, 999, 1000])
 async def test_the_end_of_an_epoch_is_found(million: MemoryCoordination, epoch: int) -> None:
     session = Counted(million.session("d"))
-    assert await Pages(TABLESPACE).end_of_epoch(session, epoch) == made(epoch * 1000 - 1).last
+    assert await LedgerListReader(TABLESPACE).end_of_epoch(session, epoch) == made(epoch * 1000 - 1).last
     assert session.requests <= 20
 
 
@@ -228,10 +228,12 @@ async def test_every_epoch_of_a_short_list_ends_where_all_of_it_says(monkeypatch
 
     await listed.edit_segments(scattered)
     await listed.edit(scattered)
-    async for page in Pages(TABLESPACE).all(session):
+    async for page in LedgerListReader(TABLESPACE).all_pages(session):
         ledgers += page
     for epoch in range(22):
-        assert await Pages(TABLESPACE).end_of_epoch(session, epoch) == last_of_epoch(tuple(ledgers), epoch), epoch
+        assert await LedgerListReader(TABLESPACE).end_of_epoch(session, epoch) == last_of_epoch(
+            tuple(ledgers), epoch
+        ), epoch
 
 
 async def test_old_ledgers_are_dropped_a_segment_at_a_time() -> None:
@@ -255,7 +257,7 @@ async def test_old_ledgers_are_dropped_a_segment_at_a_time() -> None:
         assert total == 2000 - upto
         before = listed.listed
     assert await session.children(WHERE.ledgers) == []
-    assert droppable(listed.ledgers, needs, 10**9) == []
+    assert droppable_ledgers(listed.ledgers, needs, 10**9) == []
     await check_rolls(listed, session, 600)
     assert await session.children(WHERE.ledgers) != []
 
@@ -264,11 +266,11 @@ async def test_who_reads_what_is_dropped_meanwhile_hears_that_it_is_gone() -> No
     session = MemoryCoordination().session("a")
     await fill(session, 1000)
     listed = await owned(session)
-    pages = Pages(TABLESPACE)
+    pages = LedgerListReader(TABLESPACE)
     await pages.refresh(session)
     await listed.drop(lambda ledgers: list(ledgers[:-1]))
     with pytest.raises(LogGoneError):
-        async for _ in pages.from_lsn(session, 1):
+        async for _ in pages.pages_from_lsn(session, 1):
             pass
 
 
@@ -290,7 +292,7 @@ async def test_what_is_written_once_more_after_a_lost_reply_is_there_once(when: 
     found = await session.get(WHERE.ledgers)
     assert found is not None and decode_ledgers(found.data) == listed.listed
     numbers: list[int] = []
-    async for page in Pages(TABLESPACE).all(session):
+    async for page in LedgerListReader(TABLESPACE).all_pages(session):
         numbers += [ledger.ledger for ledger in page]
     assert numbers == list(range(101, 1201))
 
@@ -332,7 +334,7 @@ async def test_a_list_in_one_znode_is_taken_over(count: int, store: str) -> None
     await session.set(WHERE.epoch, encode(Epoch(100, "")))
     epoch = await session.get(WHERE.epoch)
     assert epoch is not None
-    claimed = await claim_epoch(session, TABLESPACE, "a", Turn(epoch, ()))
+    claimed = await claim_epoch(session, TABLESPACE, "a", Candidacy(epoch, ()))
 
     async def nothing(head: Head) -> None:
         pass
@@ -345,7 +347,7 @@ async def test_a_list_in_one_znode_is_taken_over(count: int, store: str) -> None
     await listed.edit(rolled)
     session.reset()
     numbers: list[int] = []
-    async for page in Pages(TABLESPACE).all(session):
+    async for page in LedgerListReader(TABLESPACE).all_pages(session):
         assert all(replace(made(ledger.ledger), store=store) == ledger for ledger in page if ledger.ledger <= count)
         numbers += [ledger.ledger for ledger in page]
     assert numbers == list(range(1, count + 3))
@@ -428,9 +430,9 @@ async def test_twenty_thousand_ledgers_in_zookeeper(real: Coordination) -> None:
     await check_rolls(listed, session, 300)
     print(f"{(time.perf_counter() - began) / 300 * 1000:.2f} ms a roll")
     session.reset()
-    pages = Pages(TABLESPACE)
+    pages = LedgerListReader(TABLESPACE)
     await pages.refresh(session)
-    async for page in pages.from_lsn(session, made(12_345).first):
+    async for page in pages.pages_from_lsn(session, made(12_345).first):
         assert any(ledger.ledger == 12_345 for ledger in page)
         break
     assert session.requests <= 20

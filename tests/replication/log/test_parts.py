@@ -31,8 +31,8 @@ from replication.interface import (
     Znode,
 )
 from replication.log import BulkFiles, Committer, Follower, LogGoneError, LogSettings, Position, create_tablespace
-from replication.log.election import Turn, rank
-from replication.log.groups import Group
+from replication.log.election import Candidacy, rank
+from replication.log.groups import CommitGroup
 from replication.log.layout import (
     bulk_name,
     decode_head,
@@ -45,11 +45,11 @@ from replication.log.layout import (
     parse_object_name,
     paths,
 )
-from replication.log.leader import LeaderLog, Told
+from replication.log.leader import CommitNotification, LeaderLog
 from replication.log.ledger_object import decode_object, encode_log_entry
-from replication.log.ledgers import Needs, close_all, droppable, last_lsn, last_of_epoch, open_next, sweep
+from replication.log.ledgers import Needs, close_all, droppable_ledgers, last_lsn, last_of_epoch, open_next, sweep
+from replication.log.lsn_waiters import FreshReads
 from replication.log.takeover import claim_epoch, drop_tablespace, take_over
-from replication.log.waiting import FreshReads
 from tests.replication.log.world import Joint, VirtualClock, _inline
 from tests.replication.memory_coordination import MemoryCoordination, MemorySession
 from tests.replication.memory_store import MemoryStore
@@ -183,7 +183,7 @@ LEDGERS = (Ledger(1, 1, 1, 10, 5, 0), Ledger(2, 1, 11, 20, 5, 50 * SECOND), Ledg
 )
 def test_retention(checkpoints: tuple[int, ...], flushed: dict[str, int], now: int, dropped: list[int]) -> None:
     needs = Needs([Checkpoint(lsn, "", "f", 1, 0) for lsn in checkpoints], flushed, 100.0)
-    assert [ledger.ledger for ledger in droppable(LEDGERS, needs, now * SECOND)] == dropped
+    assert [ledger.ledger for ledger in droppable_ledgers(LEDGERS, needs, now * SECOND)] == dropped
 
 
 async def test_sweeping_deletes_ledgers_that_are_not_listed() -> None:
@@ -263,9 +263,9 @@ class Term:
         await create_tablespace(self.session, TABLESPACE, Spec("t", ("a",)))
         found = await self.session.get(paths(TABLESPACE).epoch)
         assert isinstance(found, Znode)
-        claimed = await claim_epoch(self.session, TABLESPACE, "a", Turn(found, ()))
+        claimed = await claim_epoch(self.session, TABLESPACE, "a", Candidacy(found, ()))
         term = await take_over(self.session, TABLESPACE, claimed, _nothing, "", VirtualClock())
-        told = Told(self._tell("committed"), self._tell("deposed"), self._tell("unknown"), lambda: None)
+        told = CommitNotification(self._tell("committed"), self._tell("deposed"), self._tell("unknown"), lambda: None)
         return LeaderLog(
             term,
             self.session,
@@ -315,7 +315,7 @@ async def test_a_tablespace_moves_to_another_store_and_followers_read_both(tmp_p
     leader = await term.begin()
     leader.submit(1, b"first", 0, 1)
     await term.until("committed", 1)
-    leader.move_to("memory://second")
+    leader.move_to_store("memory://second")
     leader.submit(2, b"second", 0, 1)
     await term.until("committed", 2)
     assert (len(stores[""].objects), len(stores["memory://second"].objects)) == (1, 1)
@@ -397,7 +397,7 @@ async def test_a_term_that_ends_before_a_put_has_run_leaves_no_answer_behind(
     term = Term(tmp_path, session, {"": store})
     leader = await term.begin(committer)
     leader.submit(1, b"x", 0, 1)
-    leader.form()
+    leader.form_objects()
     committer.cut_off(leader, leader.groups[0])  # in the same turn: the PUT's task is cancelled before its first step
     store.fail()
     assert term.told == [("deposed", 0)]
@@ -422,9 +422,9 @@ async def test_an_object_dropped_before_its_put_has_run_leaves_no_answer_behind(
     while leader.multi is None:
         await asyncio.sleep(0.001)
     store.kind = kind
-    group = Group()
+    group = CommitGroup()
     leader.submit(2, b"y", 0, 1)
-    leader.cut(group, everything=True)
+    leader.cut_objects(group, everything=True)
     committer.cut_off(leader, group)  # the term goes on until the commit before it is known
     store.fail()
     await asyncio.sleep(0.01)

@@ -1,11 +1,10 @@
-"""Waiting until the other replicas have applied a commit, for those who asked for it (`synchronous_commit` =
-remote_apply).
+"""Waits until the other replicas have applied a commit, for sessions with `synchronous_commit` = remote_apply.
 
-    leader      awaited/<ts> := LSN         the highest that somebody waits for
-    replica     its watch on that           -> applies up to it at once -> says in replicas/<node> how far it is
-    leader      its watches on replicas/*   -> everybody that lives has applied it
+    leader      awaited/<ts> := LSN         the highest LSN that a session waits for
+    replica     its watch on that           -> applies up to it at once -> writes its applied LSN to replicas/<node>
+    leader      its watches on replicas/*   -> every live replica has applied it
 
-Nobody else pays for it but by one watch: a replica that is not asked says how far it is once a second. The znode is
+Without such sessions the cost is one watch: a replica then reports its applied LSN once a second. The znode is
 ephemeral, so that the next leader begins without it.
 """
 
@@ -17,18 +16,18 @@ from collections.abc import Callable
 
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Replica
 from replication.log.layout import decode_replica, paths
+from replication.log.lsn_waiters import LsnWaiters
 from replication.log.settings import LogSettings
-from replication.log.waiting import LsnWaiters
 
 AWAITED = "awaited"
-LOOK = 0.5  # seconds after which a leader looks and asks again, watch or not
+LOOK = 0.5  # seconds after which a leader reads the replicas again, because a watch may be lost with its connection
 
 
 def awaited_path(tablespace: bytes) -> str:
     return f"{AWAITED}/{tablespace.hex()}"
 
 
-async def answer_awaited(
+async def answer_remote_apply(
     tablespace: bytes,
     coordination: Callable[[], Coordination],
     waiters: LsnWaiters,
@@ -46,7 +45,7 @@ async def answer_awaited(
             await asyncio.sleep(settings.retry_pause)
             continue
         wanted = 0 if found is None else int(found.data)
-        if wanted > told and await _reached_before(waiters, wanted, wake):
+        if wanted > told and await _wait_for_lsn_or_event(waiters, wanted, wake):
             told = wanted
             tell()
         else:
@@ -57,7 +56,7 @@ async def answer_awaited(
                     await wake.wait()
 
 
-async def _reached_before(waiters: LsnWaiters, lsn: int, wake: asyncio.Event) -> bool:
+async def _wait_for_lsn_or_event(waiters: LsnWaiters, lsn: int, wake: asyncio.Event) -> bool:
     """Whether the LSN was applied before the event came."""
     reached, woken = asyncio.ensure_future(waiters.wait_for(lsn)), asyncio.ensure_future(wake.wait())
     try:
@@ -68,8 +67,9 @@ async def _reached_before(waiters: LsnWaiters, lsn: int, wake: asyncio.Event) ->
         woken.cancel()
 
 
-class AppliedElsewhere:
-    """The leader's side, for one tablespace. `node` is the leader's own name."""
+class RemoteApply:
+    """The leader's side for one tablespace: waits until the other replicas have applied an LSN. `node` is the leader's
+    own name."""
 
     def __init__(self, tablespace: bytes, node: str, coordination: Callable[[], Coordination]) -> None:
         self._tablespace = tablespace
@@ -114,7 +114,7 @@ class AppliedElsewhere:
                 if self._wanted > max(announced, self._waiters.lsn):
                     announced = self._wanted
                     await self._announce(coordination, announced)
-                self._waiters.reached(await self._applied(coordination))
+                self._waiters.advance(await self._min_applied_lsn(coordination))
                 if self._waiters.lsn >= self._wanted:
                     await asyncio.sleep(0)  # those who waited go
                     continue
@@ -135,14 +135,14 @@ class AppliedElsewhere:
                     await coordination.create(path, data, ephemeral=True)
                     return
 
-    async def _applied(self, coordination: Coordination) -> int:
-        """The LSN that every replica has applied; what is wanted where there is no other replica."""
+    async def _min_applied_lsn(self, coordination: Coordination) -> int:
+        """The LSN that every live replica has applied; the awaited LSN if there is no other replica."""
         folder = paths(self._tablespace).replicas
         names = self._names
         if names is None:
-            watched = Watched(self._wake)
+            watched = PendingWatch(self._wake)
             names = await coordination.children(folder, watched.fire)
-            if not watched.fired:  # else it changed before the answer was here
+            if not watched.has_fired:  # else it changed before the answer was here
                 self._names = names
                 watched.forget = self._forget_names
         others = [await self._replica(coordination, folder, name) for name in names if name != self._node]
@@ -154,10 +154,10 @@ class AppliedElsewhere:
     async def _replica(self, coordination: Coordination, folder: str, name: str) -> Replica | None:
         if name in self._seen:
             return self._seen[name]
-        watched = Watched(self._wake)
+        watched = PendingWatch(self._wake)
         found = await coordination.get(f"{folder}/{name}", watched.fire)
         replica = None if found is None else decode_replica(found.data)
-        if not watched.fired:
+        if not watched.has_fired:
             self._seen[name] = replica
             watched.forget = lambda: self._seen.pop(name, None)
         return replica
@@ -166,15 +166,15 @@ class AppliedElsewhere:
         self._names = None
 
 
-class Watched:
-    """A watch, which may fire before what was read with it is here: that is not to be remembered then."""
+class PendingWatch:
+    """A watch that was set with a read. It may fire before the read's answer arrives; then the answer is not cached."""
 
     def __init__(self, wake: asyncio.Event) -> None:
-        self.fired = False
+        self.has_fired = False
         self.forget: Callable[[], object] = lambda: None
         self._wake = wake
 
     def fire(self) -> None:
-        self.fired = True
+        self.has_fired = True
         self.forget()
         self._wake.set()

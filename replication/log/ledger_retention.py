@@ -1,8 +1,8 @@
-"""What a leader does about old ledgers, now and then: close those that are committed whole, drop those that nobody
-needs, and delete what crashes have left of dropped ones (replication/log/ledgers.py).
+"""Ledger retention: a leader closes ledgers whose entries are all committed, drops ledgers that nothing needs, and
+deletes the objects that a crash left of dropped ledgers (replication/log/ledgers.py).
 
-A replica that has gone is counted as needing the log where it last was, for `lost_replica_grace`; one that this leader
-has never seen, from the beginning of the log, for the same time from the beginning of the term.
+For `lost_replica_grace` a lost replica keeps the log from its last flushed LSN on. A replica that this leader has never
+seen keeps the whole log for the same time from the beginning of the term.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from replication.interface import Coordination, CoordinationUnavailableError, Le
 from replication.log.layout import decode_checkpoints, decode_replica, decode_spec, ledger_folder, paths
 from replication.log.leader import LeaderLog
 from replication.log.ledger_list import DeposedError
-from replication.log.ledgers import Ledgers, Needs, close_committed, droppable, sweep
+from replication.log.ledgers import Ledgers, Needs, close_committed, droppable_ledgers, sweep
 from replication.log.settings import Clock, LogSettings, StoreOf
 
 log = logging.getLogger("shoal.log")
 
 
-class Housekeeping:
-    """Of one term."""
+class LedgerRetention:
+    """The retention of one term's leader."""
 
     def __init__(self, leader: LeaderLog, stores: StoreOf, *, settings: LogSettings, clock: Clock) -> None:
         self._leader = leader
@@ -40,14 +40,14 @@ class Housekeeping:
             while True:
                 await asyncio.sleep(self._settings.housekeeping)
                 try:
-                    await self.once()
+                    await self.run_once()
                 except (CoordinationUnavailableError, StoreUnavailableError) as error:
                     log.info("old ledgers are kept for now: %s", error)
                 except SqlError as error:
                     log.warning("old ledgers are kept for now: %s", error.message)
 
-    async def once(self) -> Ledgers:
-        """Gives the ledgers that it has dropped. Raises DeposedError, and what store and coordination raise."""
+    async def run_once(self) -> Ledgers:
+        """Returns the ledgers that it has dropped. Raises DeposedError, and what store and coordination raise."""
         leader = self._leader
         needs = await self._needs(leader.coordination)
         now = self._clock.wall()
@@ -55,7 +55,7 @@ class Housekeeping:
             lambda ledgers: close_committed(ledgers, leader.committed_lsn, leader.ledger_sizes, now)
         )
         gone: list[Ledger] = []
-        while part := await leader.list.drop(lambda ledgers: droppable(ledgers, needs, now)):
+        while part := await leader.list.drop(lambda ledgers: droppable_ledgers(ledgers, needs, now)):
             for ledger in part:
                 await self._stores(ledger.store).delete_folder(ledger_folder(leader.tablespace, ledger.ledger))
             gone += part
@@ -68,12 +68,12 @@ class Housekeeping:
     async def _needs(self, coordination: Coordination) -> Needs:
         where = paths(self._leader.tablespace)
         checkpoints = await coordination.get(where.checkpoints)
-        flushed = await self._flushed(coordination)
+        flushed = await self._flushed_lsns(coordination)
         kept = () if checkpoints is None else decode_checkpoints(checkpoints.data)
         return Needs(kept, flushed, self._settings.time_to_live)
 
-    async def _flushed(self, coordination: Coordination) -> dict[str, int]:
-        """By node, as far as their needs count."""
+    async def _flushed_lsns(self, coordination: Coordination) -> dict[str, int]:
+        """The flushed LSN of every replica that still keeps the log, by node."""
         where = paths(self._leader.tablespace)
         now = self._clock.monotonic()
         spec = await coordination.get(where.spec)

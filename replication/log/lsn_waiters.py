@@ -1,4 +1,4 @@
-"""Waiting for an LSN, and for a read that begins now."""
+"""Two kinds of waits: until this replica has applied an LSN, and for the result of a read that begins now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class LsnWaiters:
-    """Who waits until this replica has applied an LSN."""
+    """The tasks that wait until this replica has applied an LSN."""
 
     def __init__(self, lsn: int = 0) -> None:
         self.lsn = lsn
@@ -20,8 +20,8 @@ class LsnWaiters:
         self._order = count()
         self._asked = asyncio.Event()
 
-    async def somebody(self) -> None:
-        """Returns when somebody waits."""
+    async def wait_for_waiter(self) -> None:
+        """Returns when at least one task waits for an LSN."""
         while True:
             while self._heap and self._heap[0][2].done():  # it has given up
                 heappop(self._heap)
@@ -38,8 +38,9 @@ class LsnWaiters:
         self._asked.set()
         await future
 
-    def reached(self, lsn: int) -> None:
-        """May go down: a leader that is deposed has undone what is not in the log."""
+    def advance(self, lsn: int) -> None:
+        """Sets the applied LSN and wakes the tasks that wait for it. The LSN may go down, because a deposed leader
+        undoes the entries that are not in the log."""
         self.lsn = lsn
         while self._heap and self._heap[0][0] <= lsn:
             future = heappop(self._heap)[2]
@@ -55,9 +56,9 @@ class LsnWaiters:
 
 
 class FreshReads(Generic[T]):
-    """Shares a read among everybody who asks while the one before is under way.
+    """Shares one read among all callers that come while the read before it is under way.
 
-    Whoever asks gets the result of a read that began after the question.
+    A caller gets the result of a read that began after its call.
     """
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
@@ -75,18 +76,19 @@ class FreshReads(Generic[T]):
         return await asyncio.shield(task)
 
     def _begin(self, before: asyncio.Task[T] | None) -> asyncio.Task[T]:
-        task = asyncio.ensure_future(self._once(before))
-        task.add_done_callback(_seen)
+        task = asyncio.ensure_future(self._read_after(before))
+        task.add_done_callback(_retrieve_exception)
         return task
 
-    async def _once(self, before: asyncio.Task[T] | None) -> T:
+    async def _read_after(self, before: asyncio.Task[T] | None) -> T:
         if before is not None:
             await asyncio.wait((before,))
             self._running, self._next = self._next, None
         return await self._read()
 
 
-def _seen(task: asyncio.Task[T]) -> None:
-    """Whoever asked may have given up: an error that nobody waits for is no defect."""
+def _retrieve_exception(task: asyncio.Task[T]) -> None:
+    """Takes the error out of a finished task, because asyncio logs errors that nobody takes, and its callers may have
+    been cancelled."""
     if not task.cancelled():
         task.exception()
