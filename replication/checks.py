@@ -1,10 +1,10 @@
-"""The reports of a check: what each replica of a tablespace has computed at one LSN.
+"""The reports of a consistency check: the digest that each replica of a tablespace computed at one LSN.
 
-    tablespaces/<ts>/checks/<check id>/<node>       Report, written once by each replica
+    tablespaces/<ts>/checks/<check id>/<node>       ReplicaReport, written once by each replica
 
-A check's id is 16 bytes that the leader made up (engine/checks.py). Whoever reports removes the reports of all but the
-newest checks, so that nothing piles up. A digest that names too many tables for a znode goes without its parts: equal
-or different is told by the whole.
+A check's id is 16 bytes that the leader chose (engine/checks.py). A replica that writes its report removes the reports
+of all but the newest checks, so that they do not accumulate. A digest with too many tables for a znode is written
+without its parts, because the total suffices to tell whether replicas are equal.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination
 from replication.log.layout import paths
 
-KEPT = 4  # checks whose reports stay
+KEPT_CHECKS = 4  # checks whose reports stay
 MAX_BYTES = 700_000  # ZooKeeper takes 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReplicaReport:
     """`parts`: storage id -> (keys, hexadecimal hash); empty where there were too many. `error`: why there is no
     digest, '' where there is one."""
 
@@ -35,17 +35,17 @@ class Report:
     reported: int = 0  # microseconds since 2000-01-01 UTC
 
 
-def folder(tablespace: bytes, check: bytes | str) -> str:
+def checks_folder(tablespace: bytes, check: bytes | str) -> str:
     name = check if isinstance(check, str) else check.hex()
     return f"{paths(tablespace).root}/checks/{name}"
 
 
-def encode_report(report: Report) -> bytes:
-    data = _encoded(report, report.parts)
-    return data if len(data) <= MAX_BYTES else _encoded(report, {})
+def encode_report(report: ReplicaReport) -> bytes:
+    data = _encode_with_parts(report, report.parts)
+    return data if len(data) <= MAX_BYTES else _encode_with_parts(report, {})
 
 
-def _encoded(report: Report, parts: Mapping[int, tuple[int, str]]) -> bytes:
+def _encode_with_parts(report: ReplicaReport, parts: Mapping[int, tuple[int, str]]) -> bytes:
     return orjson.dumps({
         "lsn": report.lsn,
         "total": report.total,
@@ -55,27 +55,29 @@ def _encoded(report: Report, parts: Mapping[int, tuple[int, str]]) -> bytes:
     })  # fmt: skip
 
 
-def decode_report(data: bytes) -> Report:
+def decode_report(data: bytes) -> ReplicaReport:
     """Raises SqlError XX001."""
     try:
         value = orjson.loads(data)
         parts = {int(storage_id): (int(keys), str(found)) for storage_id, keys, found in value["parts"]}
-        return Report(value["lsn"], value["total"], parts, value["error"], value["reported"])
+        return ReplicaReport(value["lsn"], value["total"], parts, value["error"], value["reported"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         raise SqlError("XX001", f"a znode of the cluster holds no report of a check: {data[:80]!r}") from None
 
 
-async def report(coordination: Coordination, tablespace: bytes, check: bytes, node: str, found: Report) -> None:
-    """Writes what a node has computed; the first report of a node stands. Raises CoordinationUnavailableError."""
+async def write_report(
+    coordination: Coordination, tablespace: bytes, check: bytes, node: str, found: ReplicaReport
+) -> None:
+    """Writes a node's report, unless it has written one before. Raises CoordinationUnavailableError."""
     with contextlib.suppress(ConflictError):
-        await coordination.create(f"{folder(tablespace, check)}/{node}", encode_report(found))
+        await coordination.create(f"{checks_folder(tablespace, check)}/{node}", encode_report(found))
     await _remove_old(coordination, tablespace, check)
 
 
-async def read_reports(coordination: Coordination, tablespace: bytes, check: str) -> dict[str, Report]:
-    """What there is so far, by node. Raises SqlError XX001, CoordinationUnavailableError."""
-    found: dict[str, Report] = {}
-    root = folder(tablespace, check)
+async def read_reports(coordination: Coordination, tablespace: bytes, check: str) -> dict[str, ReplicaReport]:
+    """The reports written so far, by node. Raises SqlError XX001, CoordinationUnavailableError."""
+    found: dict[str, ReplicaReport] = {}
+    root = checks_folder(tablespace, check)
     for node in await coordination.children(root):
         znode = await coordination.get(f"{root}/{node}")
         if znode is not None:
@@ -86,13 +88,13 @@ async def read_reports(coordination: Coordination, tablespace: bytes, check: str
 async def _remove_old(coordination: Coordination, tablespace: bytes, newest: bytes) -> None:
     root = f"{paths(tablespace).root}/checks"
     names = [name for name in await coordination.children(root) if name != newest.hex()]
-    if len(names) < KEPT:
+    if len(names) < KEPT_CHECKS:
         return
     times: dict[str, int] = {}
     for name in names:
         reports = await read_reports(coordination, tablespace, name)
         times[name] = max((item.reported for item in reports.values()), default=0)
-    for name in sorted(names, key=lambda item: times[item])[: len(names) - KEPT + 1]:
+    for name in sorted(names, key=lambda item: times[item])[: len(names) - KEPT_CHECKS + 1]:
         with contextlib.suppress(ConflictError):  # somebody else removes it, or reports yet
             for node in await coordination.children(f"{root}/{name}"):
                 await coordination.delete(f"{root}/{name}/{node}")

@@ -1,10 +1,10 @@
-"""The directory of a cluster: which nodes there are, and which of them leads what, kept up by watches.
+"""The directory of a cluster: its nodes, and the leader of each tablespace, kept current by watches.
 
-Read from the znodes `nodes/*` and `tablespaces/*/{spec,epoch}` (replication/interface.py) once, and then whatever a
-watch says has changed (replication/picture.py). Who asks is answered at once, from memory.
+It reads the znodes `nodes/*` and `tablespaces/*/{spec,epoch}` (replication/interface.py) once, and then those that a
+watch reports as changed (replication/znode_cache.py). Callers get their answers from memory.
 
-While the coordination service cannot be reached the last state stands, and `stale` says so: a router must go on
-connecting clients then, and the nodes decide by themselves what they may still answer.
+While the coordination service cannot be reached the directory keeps the last state, and `stale` is true: a router must
+go on connecting clients then, because the nodes themselves decide what they may still answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from replication.interface import Coordination, Node
 from replication.log.layout import decode_epoch, decode_node, decode_spec
-from replication.picture import RETRY_PAUSE, Picture
+from replication.znode_cache import RETRY_PAUSE, ZnodeCache
 
 _PARTS = ("spec", "epoch")  # of what is below a tablespace
 
@@ -37,7 +37,7 @@ class NodeDirectory(Protocol):
         """Calls back after every change of the above."""
 
 
-class CoordinatedDirectory(Picture):
+class CoordinatedDirectory(ZnodeCache):
     """The directory in a coordination service. `open_session` gives a new session each time it is called."""
 
     def __init__(
@@ -62,7 +62,7 @@ class CoordinatedDirectory(Picture):
     def _is_folder(self, path: str) -> bool:
         return path in self._roots
 
-    def _listed(self, path: str, names: list[str]) -> list[str]:
+    def _on_children(self, path: str, names: list[str]) -> list[str]:
         if path == "nodes":
             for gone in self._nodes.keys() - set(names):
                 del self._nodes[gone]
@@ -72,7 +72,7 @@ class CoordinatedDirectory(Picture):
             self._leaders.pop(gone, None)
         return [f"tablespaces/{name}/{part}" for name in names for part in _PARTS]
 
-    def _found(self, path: str, data: bytes | None) -> None:
+    def _on_data(self, path: str, data: bytes | None) -> None:
         parts = path.split("/")
         if parts[0] == "nodes":
             if data is None:

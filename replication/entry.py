@@ -5,7 +5,7 @@
     8  format      u16  version of this header; a newer one is refused, never guessed at
     10 flags       u16  1: the body is preceded by the names of the files that the entry refers to
                         (replication/log/ledger_object.py)
-                     2: and by the parts of its transaction over several tablespaces (replication/joint_parts.py)
+                     2: and by the parts of its transaction over several tablespaces (replication/commit_parts.py)
                         any other flag is refused
     12 length      u32  bytes of the body
     16 epoch       u64  the leader's epoch

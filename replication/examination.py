@@ -1,6 +1,6 @@
-"""Looking at the changelog of a stopped server without changing a byte: how far it reaches, and what is wrong with it.
+"""Examines the changelog of a stopped server without changing it: its range of LSNs, and its damage.
 
-The same rules as at a start (replication/local.py), but the first damage does not end it, and nothing is cut off.
+It follows the rules of a start (replication/local.py), but goes on behind the first damage, and cuts nothing off.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from catalog.errors import SqlError
-from replication.joint_parts import Parts
+from replication.commit_parts import Parts
 from replication.local import read_mark
 from replication.segments import (
     BLOCK,
-    Entry,
+    SegmentEntry,
+    chain_entries,
     decode_segment_header,
     later_entries,
     list_segments,
-    mapped,
+    map_file,
     segment_name,
-    walk,
 )
 
 
 @dataclass(slots=True)
-class Examined:
+class Examination:
     """`first`, `last`: the LSNs of its entries, 0 without any; `acknowledged`: the last LSN that is known to have been
     told to a client; `parts`: of the entries behind `after` that belong to several tablespaces."""
 
@@ -39,10 +39,10 @@ class Examined:
     problems: list[str] = field(default_factory=list)
 
 
-def examine(directory: str, tablespace: bytes, after: int, look: Callable[[Entry], str]) -> Examined:
+def examine(directory: str, tablespace: bytes, after: int, look: Callable[[SegmentEntry], str]) -> Examination:
     """`after`: what lies in the tables. `look` is given every entry above it, and says what is wrong with that one, ''
     if nothing."""
-    found = Examined()
+    found = Examination()
     starts = list_segments(directory)
     try:
         found.acknowledged = read_mark(os.path.join(directory, "durable"))
@@ -53,42 +53,44 @@ def examine(directory: str, tablespace: bytes, after: int, look: Callable[[Entry
         path = os.path.join(directory, segment_name(start))
         found.bytes += os.path.getsize(path)
         try:
-            with mapped(path) as data:
-                known = _segment(data, start, known, tablespace, after, look, found)
+            with map_file(path) as data:
+                known = _examine_segment(data, start, known, tablespace, after, look, found)
         except SqlError as error:
             found.problems.append(error.message)
             known = None
         if number + 1 < len(starts) and found.last < starts[number + 1] - 1:
-            found.problems.append(f"{_range(found.last + 1, starts[number + 1] - 1)} here and cannot be read")
+            found.problems.append(f"{_format_range(found.last + 1, starts[number + 1] - 1)} here and cannot be read")
             known = None
     found.first = starts[0] if starts else 0
     if starts and starts[0] > after + 1:
-        found.problems.append(f"{_range(after + 1, starts[0] - 1)} here and are missing: the tables end at {after}")
+        found.problems.append(
+            f"{_format_range(after + 1, starts[0] - 1)} here and are missing: the tables end at {after}"
+        )
     if max(found.last, after) < found.acknowledged:
-        lost = _range(max(found.last, after) + 1, found.acknowledged)
+        lost = _format_range(max(found.last, after) + 1, found.acknowledged)
         found.problems.append(f"{lost} acknowledged and cannot be read")
     return found
 
 
-def _range(first: int, last: int) -> str:
+def _format_range(first: int, last: int) -> str:
     return f"entry {first} was" if first == last else f"entries {first} to {last} were"
 
 
-def _segment(
+def _examine_segment(
     data: memoryview,
     start: int,
     known: bytes | None,
     tablespace: bytes,
     after: int,
-    look: Callable[[Entry], str],
-    found: Examined,
+    look: Callable[[SegmentEntry], str],
+    found: Examination,
 ) -> bytes:
     """The hash of its last entry."""
     previous = decode_segment_header(data, start, tablespace)
     if known is not None and previous != known:
         found.problems.append(f"segment {segment_name(start)} does not continue the one before it")
     end, found.last = BLOCK, start - 1
-    for entry in walk(data, start, previous, tablespace):
+    for entry in chain_entries(data, start, previous, tablespace):
         found.last, end, previous = entry.header.lsn, entry.end, entry.hash
         found.entries += 1
         if entry.header.lsn <= after:

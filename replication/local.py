@@ -8,12 +8,12 @@
                                              that of the entry
 
 **Group commit.** `submit` puts the entry into a list and returns. At the end of the loop's turn everything in the list
-is written with one call, and the sync is begun (replication/syncing.py: the kernel does it, and says when it is done).
-What comes in meanwhile forms the next group. The fuller the machine, the larger the groups; there is no timer.
+is written with one call, and the sync is begun (replication/file_sync.py: the kernel does it, and says when it is
+done). What comes in meanwhile forms the next group. The fuller the machine, the larger the groups; there is no timer.
 
 **Rolling.** A segment is closed when the next group would take it past its size. The next one is a retired segment or a
 new file, and is made ready in the thread for files: groups wait for it. A file grows by 256 KiB of zeros behind a group
-that reaches its end: an append + sync inside a file takes 0.10 ms, one that makes it longer 0.13 ms.
+that reaches its end, because an append + sync inside a file takes 0.10 ms, and one that makes it longer 0.13 ms.
 
 **What was acknowledged.** After each group its last LSN goes into the mapped file `durable`, without a sync: it
 survives a crash of the process to the last entry, and a power cut as far as the system wrote it back. So a chain that
@@ -23,7 +23,7 @@ back while one of them changes.
 **Holds.** What is in the checkpoint of LMDB is retired, unless somebody still wants to read it: `hold` keeps every
 entry above an LSN, with the files that they refer to. Such a file goes to `kept`, under the LSN of its entry, and stays
 as long as that has to. Segments go whole, so entries stay readable whose files have gone: `durable` says behind which
-LSN every entry has its files, and what is read again (`whole_from`) begins there.
+LSN every entry has its files, and complete reads begin there (`first_complete_lsn`).
 
 **Transactions over several tablespaces.** An entry that is one part of such a transaction counts as durable when every
 part is, and so does everything behind it: until then nobody is told of it, and `durable` and the `committed` of later
@@ -52,22 +52,22 @@ import google_crc32c
 from catalog.durations import durations
 from catalog.errors import SqlError
 from catalog.records import dataclass
+from replication.commit_parts import Parts, encode_parts
 from replication.entry import HEADER_SIZE, JOINT, MAX_BODY, NO_HASH, encode_entry
+from replication.file_sync import Loop, open_sync
 from replication.files import Files
-from replication.joint_parts import Parts, encode_parts
 from replication.segments import (
     BLOCK,
-    Entry,
-    damaged,
+    SegmentEntry,
+    chain_entries,
+    damaged_changelog_error,
     decode_segment_header,
     encode_segment_header,
     later_entries,
     list_segments,
-    mapped,
+    map_file,
     segment_name,
-    walk,
 )
-from replication.syncing import Loop, open_sync
 
 SEGMENT_BYTES = 64 << 20
 GROUP_BYTES = 1 << 20  # a group stops gathering here: it is written in one turn of the loop, and the first entry waits
@@ -86,7 +86,7 @@ Submission = tuple[int, bytes, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class EntryRun:
     """Entries back to back as they lie in a segment, verified."""
 
     first: int
@@ -97,8 +97,9 @@ class Piece:
     data: bytes
 
 
-class Joint(Protocol):
-    """engine.storage.interface.Joint: the parts of one transaction, which share it."""
+class LocalMultiTablespaceCommit(Protocol):
+    """One transaction's entries in several local changelogs, which share this object
+    (engine.storage.interface.Joint)."""
 
     @property
     def tablespaces(self) -> tuple[bytes, ...]: ...
@@ -111,12 +112,12 @@ class Joint(Protocol):
 
     @property
     def waiting(self) -> list[Callable[[], None]]:
-        """One for each part that is durable: called when the last one is."""
+        """A callback for each durable part; all are called when the last part is durable."""
 
 
 @dataclass(slots=True)
-class Rolling:
-    """A group that waits for a segment to begin with it; `fd` or `error` is set when there is one."""
+class PendingSegment:
+    """A new segment that a thread makes, and the group that waits to be its first. The thread sets `fd` or `error`."""
 
     first_lsn: int
     data: bytes
@@ -126,10 +127,10 @@ class Rolling:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedEntry:
     """An entry in its segment, whose bytes are mapped for as long as the iteration stays at it."""
 
-    entry: Entry
+    entry: SegmentEntry
     segment: memoryview
 
     def data(self) -> bytes:
@@ -144,7 +145,7 @@ class DurableMark:
     def __init__(self, path: str, files: Files, fresh: bool) -> None:
         """`fresh`: there is no segment yet, so the file may be missing, or half made by a crash. Raises XX001."""
         if not fresh and (not os.path.exists(path) or os.path.getsize(path) < BLOCK):
-            raise damaged("the file 'durable' is broken")
+            raise damaged_changelog_error("the file 'durable' is broken")
         fd = files.open(path)
         try:
             if os.fstat(fd).st_size < BLOCK:
@@ -163,7 +164,7 @@ class DurableMark:
 
     def read(self) -> int:
         """Raises XX001 when neither slot is whole."""
-        return marked(self._pages)
+        return decode_mark(self._pages)
 
     def write(self, lsn: int) -> None:
         self._pages[self._next_slot : self._next_slot + _SLOT.size] = self._slot(lsn)
@@ -188,10 +189,10 @@ class DurableMark:
 def read_mark(path: str) -> int:
     """The LSN in the file of a DurableMark, which stays as it is. Raises OSError, XX001."""
     with open(path, "rb") as file:
-        return marked(file.read(BLOCK).ljust(BLOCK, b"\0"))
+        return decode_mark(file.read(BLOCK).ljust(BLOCK, b"\0"))
 
 
-def marked(pages: bytes | mmap.mmap) -> int:
+def decode_mark(pages: bytes | mmap.mmap) -> int:
     """Raises XX001 when neither slot is whole."""
     found: list[int] = []
     for place in (0, _SLOT_DISTANCE):
@@ -199,7 +200,7 @@ def marked(pages: bytes | mmap.mmap) -> int:
         if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc:
             found.append(lsn)
     if not found:
-        raise damaged("the file 'durable' is broken")
+        raise damaged_changelog_error("the file 'durable' is broken")
     return max(found)
 
 
@@ -226,7 +227,7 @@ class LocalChangelog:
     ) -> None:
         self._directory = directory
         self._engine_thread = engine_thread
-        self._soon: Callable[[Callable[[], None]], object] = loop.call_soon if loop is not None else engine_thread
+        self._call_soon: Callable[[Callable[[], None]], object] = loop.call_soon if loop is not None else engine_thread
         self._on_committed = on_committed
         self._on_failure = on_failure
         self._tablespace = tablespace
@@ -252,23 +253,27 @@ class LocalChangelog:
         self._marks: dict[int, list[tuple[int, int, bytes]]] = {}  # by segment: LSN, offset, hash of the entry before
         self._group_first = 0
         self._submitted: list[Submission] = []
-        self._begun_after = 0  # where the chain begins, while nothing of it is committed
+        self._start_lsn = 0  # where the chain begins, while nothing of it is committed
         self._synced_lsn = self._committed or 0  # durable here
-        self._joints: deque[tuple[int, Joint]] = deque()  # submitted, not durable here
-        self._held: deque[tuple[int, Joint]] = deque()  # durable here, perhaps not elsewhere
-        self._told = False  # the first of them knows that all before it is committed
-        self._writing = (0, 0, 0)  # last LSN, bytes of bodies and last commit time of the group that is being synced
+        self._joints: deque[tuple[int, LocalMultiTablespaceCommit]] = deque()  # submitted, not durable here
+        self._incomplete: deque[tuple[int, LocalMultiTablespaceCommit]] = deque()  # durable here, perhaps not elsewhere
+        self._is_registered = False  # whether the first of them has this changelog's callback
+        self._syncing_group = (
+            0,
+            0,
+            0,
+        )  # last LSN, bytes of bodies and last commit time of the group that is being synced
         self._state = "idle"
         self._syncing_since = 0
         self._durations = durations("shoal_changelog_sync_seconds")
-        self._rolling: Rolling | None = None
+        self._rolling: PendingSegment | None = None
         self._closing = False
         self._holds: dict[str, int] = {}
         self._retired = 0
-        self._sync = open_sync(loop, engine_thread, self._synced, self._files)
-        self._chores: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._keeper = threading.Thread(target=self._do_chores, name="changelog-files", daemon=True)
-        self._keeper.start()
+        self._sync = open_sync(loop, engine_thread, self._on_synced, self._files)
+        self._file_tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._file_thread = threading.Thread(target=self._run_file_tasks, name="changelog-files", daemon=True)
+        self._file_thread.start()
 
     # --- the engine's side -------------------------------------------------------------------------------------
 
@@ -279,7 +284,7 @@ class LocalChangelog:
         commit_time: int,
         schema_version: int,
         files: Sequence[str] = (),
-        joint: Joint | None = None,
+        joint: LocalMultiTablespaceCommit | None = None,
     ) -> None:
         """See engine.storage.interface.Changelog. Raises 58030 after a failure, 54000 for a body past 4 GiB; then
         nothing was queued."""
@@ -294,7 +299,7 @@ class LocalChangelog:
         if len(body) > MAX_BODY:
             raise SqlError("54000", "transaction is too large for one changelog entry")
         if self._submitted_lsn is None:
-            self._begun_after = lsn - 1
+            self._start_lsn = lsn - 1
         if joint is not None:
             self._joints.append((lsn, joint))
         self._submitted_lsn = lsn
@@ -302,7 +307,7 @@ class LocalChangelog:
         self._submitted.append((lsn, body, commit_time, schema_version, flags))
         if self._state == "idle":
             self._state = "called"
-            self._soon(self._called)
+            self._call_soon(self._on_turn_end)
 
     @property
     def last_lsn(self) -> int | None:
@@ -320,10 +325,10 @@ class LocalChangelog:
         """See engine.storage.interface.Changelog."""
         if self._holds and min(self._holds.values()) < lsn:
             self._kept_lsns.append(lsn)
-            self._chores.put(lambda: self._keep_bulk(name, lsn))
+            self._file_tasks.put(lambda: self._keep_bulk(name, lsn))
         else:
             after = self._files_after = max(self._files_after, lsn)
-            self._chores.put(lambda: self._drop_bulk(name, after))
+            self._file_tasks.put(lambda: self._drop_bulk(name, after))
 
     def retire(self, upto: int) -> None:
         self._retired = max(self._retired, upto)
@@ -336,7 +341,7 @@ class LocalChangelog:
             self._kept_lsns = [lsn for lsn in self._kept_lsns if lsn > upto]
             self._files_after = max(self._files_after, *going)
         after = self._files_after
-        self._chores.put(lambda: self._retire(upto, after))
+        self._file_tasks.put(lambda: self._retire(upto, after))
 
     # --- those who read what storage has left behind -------------------------------------------------------------
 
@@ -355,7 +360,7 @@ class LocalChangelog:
         starts = list_segments(self._directory)
         return starts[0] if starts else None
 
-    def whole_from(self) -> int | None:
+    def first_complete_lsn(self) -> int | None:
         """The first LSN from which on every entry can be read together with the files that it refers to; None while
         the chain has not begun. A hold keeps it where it is, or below."""
         oldest = self.oldest_lsn()
@@ -371,18 +376,20 @@ class LocalChangelog:
             found[-1] = (found[-1][0], self._offset)
         return found
 
-    def entries(self, after: int, upto: int) -> Iterator[Entry]:
+    def entries(self, after: int, upto: int) -> Iterator[SegmentEntry]:
         """The entries above `after` up to one that is durable, verified. In any thread; the caller holds them. Raises
         XX001."""
-        return (item.entry for item in self._located(after, upto))
+        return (item.entry for item in self._located_entries(after, upto))
 
-    def pieces(self, after: int, upto: int, size: int, pause: Callable[[], None] | None = None) -> Iterator[Piece]:
+    def entry_runs(
+        self, after: int, upto: int, size: int, pause: Callable[[], None] | None = None
+    ) -> Iterator[EntryRun]:
         """As `entries`, as the bytes that they are, gathered to `size` bytes or a little more; none is empty. `pause`
         is called every few milliseconds of work."""
         first, parts, gathered = 0, list[bytes](), 0
         previous = known = b""
         committed = lsn = 0
-        for item in self._located(after, upto):
+        for item in self._located_entries(after, upto):
             header = item.entry.header
             if not parts:
                 first, previous = header.lsn, header.previous
@@ -392,10 +399,10 @@ class LocalChangelog:
             if pause is not None and not lsn % PAUSE_ENTRIES:
                 pause()
             if gathered >= size:
-                yield Piece(first, lsn, committed, previous, known, b"".join(parts))
+                yield EntryRun(first, lsn, committed, previous, known, b"".join(parts))
                 parts, gathered = [], 0
         if parts:
-            yield Piece(first, lsn, committed, previous, known, b"".join(parts))
+            yield EntryRun(first, lsn, committed, previous, known, b"".join(parts))
 
     def mark(self, lsn: int) -> tuple[bytes, int]:
         """Hash and commit time of the entry at a durable LSN; NO_HASH and 0 for one that is not here: the chain begins
@@ -417,7 +424,7 @@ class LocalChangelog:
         for found in os.listdir(kept) if os.path.isdir(kept) else ():
             if found.partition("-")[2] == name:
                 return os.path.join(kept, found)
-        raise damaged(f'bulk segment "{name}" is missing')
+        raise damaged_changelog_error(f'bulk segment "{name}" is missing')
 
     def close(self) -> None:
         """See engine.storage.interface.Changelog; closing twice is the same as once."""
@@ -427,11 +434,11 @@ class LocalChangelog:
             raise SqlError("58030", f"changelog has failed: {self._failure}")
 
     def _close(self) -> None:
-        self._chores.put(None)
-        self._keeper.join()
+        self._file_tasks.put(None)
+        self._file_thread.join()
         self._closing = True
         if self._state == "rolling":
-            self._rolled()
+            self._on_segment_made()
         while self._failure is None and (self._submitted or self._state == "syncing"):
             if self._state == "syncing":
                 self._sync.finish()
@@ -465,17 +472,19 @@ class LocalChangelog:
             return
         proof = max(self._mark.read(), *(entry.header.committed for entry in self._entries(lsn)))
         if proof > lsn:
-            raise damaged(f"entry {lsn + 1} was committed, and another tablespace has lost its part of the transaction")
+            raise damaged_changelog_error(
+                f"entry {lsn + 1} was committed, and another tablespace has lost its part of the transaction"
+            )
         os.close(self._fd)
         starts = list_segments(self._directory)
         while len(starts) > 1 and starts[-1] > lsn:
             self._files.unlink(os.path.join(self._directory, segment_name(starts.pop())))
         self._files.sync_directory(self._directory)
         path = os.path.join(self._directory, segment_name(starts[-1]))
-        with mapped(path) as data:
+        with map_file(path) as data:
             offset, size = BLOCK, len(data)
             known = decode_segment_header(data, starts[-1], self._tablespace)
-            for entry in walk(data, starts[-1], known, self._tablespace):
+            for entry in chain_entries(data, starts[-1], known, self._tablespace):
                 if entry.header.lsn > lsn:
                     break
                 offset = entry.end
@@ -487,41 +496,43 @@ class LocalChangelog:
             os.close(fd)
         self._find_end()
 
-    def _entries(self, after: int) -> Iterator[Entry]:
+    def _entries(self, after: int) -> Iterator[SegmentEntry]:
         """Every entry above `after` up to the last durable one, verified. Raises XX001."""
         if self._committed is None:
             return iter(())
         return self.entries(after, self._committed)
 
-    def _located(self, after: int, last: int) -> Iterator[Located]:
+    def _located_entries(self, after: int, last: int) -> Iterator[LocatedEntry]:
         """The entries above `after` up to `last`, verified, with where they lie. Raises XX001."""
         if last == after:
             return
         if last < after:
-            raise damaged(f"it ends at LSN {last}, before the checkpoint at {after}")
+            raise damaged_changelog_error(f"it ends at LSN {last}, before the checkpoint at {after}")
         starts = list_segments(self._directory)
         if starts[0] > after + 1:
-            raise damaged(f"it begins at LSN {starts[0]}, after the checkpoint at {after}")
+            raise damaged_changelog_error(f"it begins at LSN {starts[0]}, after the checkpoint at {after}")
         first = max(index for index, start in enumerate(starts) if start <= after + 1)
         known: bytes | None = None  # the hash that the next segment must name as its predecessor
         for index in range(first, len(starts)):
             lsn = starts[index] - 1
-            with mapped(os.path.join(self._directory, segment_name(starts[index]))) as data:
+            with map_file(os.path.join(self._directory, segment_name(starts[index]))) as data:
                 previous = decode_segment_header(data, starts[index], self._tablespace)
                 if known is not None and previous != known:
-                    raise damaged(f"segment {segment_name(starts[index])} does not continue the one before it")
+                    raise damaged_changelog_error(
+                        f"segment {segment_name(starts[index])} does not continue the one before it"
+                    )
                 known = previous
-                place = self._place(starts[index], after + 1) or (starts[index], BLOCK, previous)
+                place = self._find_mark(starts[index], after + 1) or (starts[index], BLOCK, previous)
                 lsn = place[0] - 1
-                for entry in walk(data, place[0], place[2], self._tablespace, place[1]):
+                for entry in chain_entries(data, place[0], place[2], self._tablespace, place[1]):
                     lsn, known = entry.header.lsn, entry.hash
                     if lsn > last:
                         return
                     if lsn > after:
-                        yield Located(entry, data)
+                        yield LocatedEntry(entry, data)
             end = starts[index + 1] - 1 if index + 1 < len(starts) else last
             if lsn < end:
-                raise damaged(f"entry {lsn + 1} cannot be read")
+                raise damaged_changelog_error(f"entry {lsn + 1} cannot be read")
 
     # --- opening -----------------------------------------------------------------------------------------------
 
@@ -529,19 +540,19 @@ class LocalChangelog:
         starts = list_segments(self._directory)
         if not starts:
             if self._mark.read() > 0:
-                raise damaged("its segments are gone")
+                raise damaged_changelog_error("its segments are gone")
             return
         durable = self._mark.read()
         path = os.path.join(self._directory, segment_name(starts[-1]))
         lsn, offset = starts[-1] - 1, BLOCK
-        with mapped(path) as data:
+        with map_file(path) as data:
             self._hash = decode_segment_header(data, starts[-1], self._tablespace)
-            for entry in walk(data, starts[-1], self._hash, self._tablespace):
+            for entry in chain_entries(data, starts[-1], self._hash, self._tablespace):
                 lsn, offset, self._hash = entry.header.lsn, entry.end, entry.hash
                 self._tail = (lsn, entry.hash, entry.header.commit_time)
             later = [header.committed for header in later_entries(data, offset, lsn, self._tablespace)]
             if max([durable, *later]) > lsn:
-                raise damaged(f"entry {lsn + 1} cannot be read")
+                raise damaged_changelog_error(f"entry {lsn + 1} cannot be read")
             self._written = len(data)
             self._capacity = max(len(data), self._segment_bytes)
         self._fd = self._files.open(path)
@@ -571,7 +582,7 @@ class LocalChangelog:
     #   idle -> called -> syncing -> idle | the next group        by submit, the end of the turn, the sync
     #              |-> rolling -> syncing                         the group needs another segment
 
-    def _called(self) -> None:
+    def _on_turn_end(self) -> None:
         if self._state == "called":
             self._next_group()
 
@@ -587,7 +598,7 @@ class LocalChangelog:
         self._write_group(group, size)
 
     def _write_group(self, group: list[Submission], size: int) -> None:
-        committed = self._committed if self._committed is not None else self._begun_after
+        committed = self._committed if self._committed is not None else self._start_lsn
         previous = self._hash
         parts = []
         for lsn, body, commit_time, schema_version, flags in group:
@@ -596,26 +607,26 @@ class LocalChangelog:
             )
             parts.append(entry)
         data = b"".join(parts)
-        self._writing = (group[-1][0], size, group[-1][2])
+        self._syncing_group = (group[-1][0], size, group[-1][2])
         self._group_first = group[0][0]
         if self._offset + len(data) > self._capacity:
             self._roll(group[0][0], data, previous)
         else:
             self._write(data, previous)
 
-    def _mark_place(self) -> None:
-        """Remembers, now and then, where a group begins: who reads on from there need not walk through all before."""
+    def _remember_mark(self) -> None:
+        """Remembers now and then where a group begins, so that readers need not walk through the segment to there."""
         marks = self._marks.setdefault(self._segment, [])
         if self._offset - (marks[-1][1] if marks else BLOCK) >= MARK_BYTES:
             marks.append((self._group_first, self._offset, self._hash))
 
-    def _place(self, segment: int, lsn: int) -> tuple[int, int, bytes] | None:
+    def _find_mark(self, segment: int, lsn: int) -> tuple[int, int, bytes] | None:
         """The last place known in a segment at or before an LSN. In any thread."""
         marks = self._marks.get(segment, ())
         return marks[found - 1] if (found := bisect_right(marks, lsn, key=lambda mark: mark[0])) else None
 
     def _write(self, data: bytes, last_hash: bytes) -> None:
-        self._mark_place()
+        self._remember_mark()
         end = self._offset + len(data)
         try:
             if end > self._written:
@@ -630,29 +641,29 @@ class LocalChangelog:
         except OSError as error:
             self._fail(error)
 
-    def _synced(self, error: BaseException | None) -> None:
+    def _on_synced(self, error: BaseException | None) -> None:
         if error is not None:
             self._fail(error)
             return
         self._durations.add(time.perf_counter_ns() - self._syncing_since)
-        lsn, size, commit_time = self._writing
+        lsn, size, commit_time = self._syncing_group
         self._synced_lsn = lsn
         self._tail = (lsn, self._hash, commit_time)
         self.pending_bytes -= size
         self._state = "idle"
-        if self._joints or self._held:
-            self._synced_joints(lsn)
+        if self._joints or self._incomplete:
+            self._on_joints_synced(lsn)
             return
         self._mark.write(lsn)
         self._committed = lsn
         if self._submitted:
-            self._next_group()  # before anybody is told: the disk works meanwhile
+            self._next_group()  # before the acknowledgement, so that the disk works meanwhile
         self._on_committed(lsn)
 
-    def _synced_joints(self, lsn: int) -> None:
-        """The same where parts of transactions over several tablespaces are under way."""
+    def _on_joints_synced(self, lsn: int) -> None:
+        """The rest of `_on_synced` while transactions over several tablespaces are under way."""
         while self._joints and self._joints[0][0] <= lsn:
-            self._held.append(self._joints.popleft())
+            self._incomplete.append(self._joints.popleft())
         if self._submitted:
             self._next_group()
         self._advance()
@@ -664,20 +675,20 @@ class LocalChangelog:
         A part counts once everything before it is committed: the one behind an entry that may yet be cut off may be cut
         off with it.
         """
-        held = self._held
-        whole: list[Joint] = []
+        held = self._incomplete
+        whole: list[LocalMultiTablespaceCommit] = []
         while held:
             joint = held[0][1]
-            if not self._told:
+            if not self._is_registered:
                 joint.waiting.append(self._advance)
-                self._told = True
+                self._is_registered = True
             if len(joint.waiting) < joint.parts:
                 break
             held.popleft()
-            self._told = False
+            self._is_registered = False
             whole.append(joint)
         upto = held[0][0] - 1 if held else self._synced_lsn
-        if upto > (self._begun_after if self._committed is None else self._committed):
+        if upto > (self._start_lsn if self._committed is None else self._committed):
             if self._fd >= 0:  # else it is closed, and the mark with it
                 self._mark.write(upto)
             self._committed = upto
@@ -687,7 +698,8 @@ class LocalChangelog:
                 advance()
 
     def _fail(self, error: BaseException) -> None:
-        """Nothing is written any more; who submitted is told in another turn."""
+        """Stops writing. The failure is reported in another turn of the loop, because callers are in the middle of
+        work."""
         self._state = "failed"
         self._failure = error
         self._engine_thread(partial(self._on_failure, error))
@@ -695,14 +707,14 @@ class LocalChangelog:
     def _roll(self, first_lsn: int, data: bytes, last_hash: bytes) -> None:
         """Lets the thread for files make the segment that begins with this group, and writes the group then."""
         self._state = "rolling"
-        self._rolling = Rolling(first_lsn, data, last_hash)
+        self._rolling = PendingSegment(first_lsn, data, last_hash)
         if self._closing:
             self._make_segment(self._rolling)
-            self._rolled()
+            self._on_segment_made()
         else:
-            self._chores.put(partial(self._make_segment, self._rolling))
+            self._file_tasks.put(partial(self._make_segment, self._rolling))
 
-    def _make_segment(self, rolling: Rolling) -> None:
+    def _make_segment(self, rolling: PendingSegment) -> None:
         """Its header is durable before the file has its name: a segment that can be found has a header."""
         try:
             need = len(rolling.data) + BLOCK
@@ -723,9 +735,9 @@ class LocalChangelog:
             rolling.fd = fd
         except OSError as error:
             rolling.error = error
-        self._engine_thread(self._rolled)
+        self._engine_thread(self._on_segment_made)
 
-    def _rolled(self) -> None:
+    def _on_segment_made(self) -> None:
         rolling = self._rolling
         if self._state != "rolling" or rolling is None:
             return
@@ -744,8 +756,8 @@ class LocalChangelog:
 
     # --- the thread for files -------------------------------------------------------------------------------------
 
-    def _do_chores(self) -> None:
-        while (chore := self._chores.get()) is not None:
+    def _run_file_tasks(self) -> None:
+        while (chore := self._file_tasks.get()) is not None:
             try:
                 chore()
             except OSError:
@@ -768,7 +780,7 @@ class LocalChangelog:
         self._files.unlink(self.bulk_path(name))
 
     def _mark_files(self, files_after: int) -> None:
-        """What goes is known to be gone before it does."""
+        """Writes the LSN behind which entries have their files, before the files are removed."""
         if (self._mark.files_after() or 0) < files_after:
             self._mark.write_files_after(files_after)
 

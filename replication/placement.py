@@ -1,7 +1,7 @@
-"""Where replicas and leaders should be: a picture of the cluster in, the next change out, if there is one.
+"""Plans where replicas and leaders should be: takes the placement of a cluster, and returns the next change, if any.
 
-`plan` is a pure function. Whoever holds the znode `controller` calls it every few seconds, carries out what it says
-(shoal/cluster/controller.py), and calls it again with what has come of it. One change at a time, and in this order:
+`plan_change` is a pure function. The node that holds the znode `controller` calls it every few seconds, carries out the
+change (shoal/cluster/controller.py), and calls it again with the result. It makes one change at a time, in this order:
 
     1  a tablespace gets a replica on every node that its user has named, and on the one that leads pg_default
     2  a tablespace with fewer replicas than expected gets one more, on the node with the least to do. Replicas on nodes
@@ -14,10 +14,10 @@
 
 Why it comes to rest: 3 leaves at least as many as 2 wants, and never takes what 1 has added; 4 moves a tablespace to
 its preferred leader, from where 5 and 6 never take it; 5 and 6 never move a tablespace back to a node that it has left
-lately (`left`); otherwise 6 makes the counts more even each time. The last ready replica is never given up.
+lately (`recently_left`); otherwise 6 makes the counts more even each time. The last ready replica is never given up.
 
-The node that leads pg_default (`Picture.home`) holds all the others: it is where they are led when they are needed
-together. So pg_default goes to nodes that hold them all; and what was needed together lately rests.
+The node that leads pg_default (`ClusterPlacement.home`) holds all the others: they are led there when a transaction
+needs several. So pg_default moves only to nodes that hold all; and tablespaces that were needed together lately rest.
 
 A leader is moved by a request, the znode `moves/<tablespace>`, which names the epoch that it ends: the leader commits
 what it has, steps down, and says who should be next. So no commit is lost to a move, and an old request does nothing.
@@ -32,7 +32,7 @@ import orjson
 
 from catalog.errors import SqlError
 from replication.interface import Spec
-from replication.observer import Observed
+from replication.observer import ObservedTablespace
 
 DEFAULT_TABLESPACE = "pg_default"
 
@@ -48,9 +48,9 @@ class PlacementSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A tablespace. `leader` is '' when nobody leads; `ready`: the nodes whose replicas live and are close to the
-    head, the leader's own included."""
+class TablespacePlacement:
+    """The placement of a tablespace. `leader` is '' when nobody leads; `ready`: the nodes with live replicas close to
+    the head, the leader's own included."""
 
     tablespace: bytes
     spec: Spec
@@ -58,21 +58,22 @@ class Placed:
     ready: frozenset[str]
 
     @property
-    def able(self) -> frozenset[str]:
+    def eligible(self) -> frozenset[str]:
         """The nodes that may lead it."""
         return self.ready & frozenset(self.spec.replicas)
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """`nodes`: those that live, and their loads. `away`: seconds since the others were last seen."""
+class ClusterPlacement:
+    """The placement of all tablespaces. `nodes`: the live nodes and their loads. `away`: seconds since each of the
+    other nodes was last seen."""
 
     nodes: Mapping[str, float]
-    tablespaces: Sequence[Placed]
+    tablespaces: Sequence[TablespacePlacement]
     away: Mapping[str, float] = field(default_factory=dict)
     resting: frozenset[bytes] = frozenset()  # tablespaces whose leader was moved a moment ago
     settling: frozenset[str] = frozenset()  # nodes whose loads do not show yet what was moved
-    left: frozenset[tuple[bytes, str]] = frozenset()  # (tablespace, node that was made to give it away lately)
+    recently_left: frozenset[tuple[bytes, str]] = frozenset()  # (tablespace, node that was made to give it away lately)
     home: str = ""  # the node that leads pg_default, and holds all the others; '': it need not
 
 
@@ -101,17 +102,25 @@ class MoveLeader:
 Change = AddReplica | DropReplica | MoveLeader
 
 
-def plan(picture: Picture, settings: PlacementSettings | None = None) -> Change | None:
+def plan_change(picture: ClusterPlacement, settings: PlacementSettings | None = None) -> Change | None:
     """The next change; None when all is well, or nothing can be done."""
     chosen = settings or PlacementSettings()
-    for rule in (_bring, _add, _drop, _thin, _prefer, _relieve, _spread):
+    for rule in (
+        _add_required_replica,
+        _add_missing_replica,
+        _drop_lost_replica,
+        _drop_surplus_replica,
+        _move_to_preferred,
+        _relieve_overloaded,
+        _balance_leaders,
+    ):
         change = rule(picture, chosen)
         if change is not None:
             return change
     return None
 
 
-def assigned(tablespaces: Iterable[Observed], node: str) -> dict[bytes, Spec]:
+def assigned_tablespaces(tablespaces: Iterable[ObservedTablespace], node: str) -> dict[bytes, Spec]:
     """The tablespaces that a node is to hold, by their ids: its replicas are opened and closed to match."""
     return {item.tablespace: item.spec for item in tablespaces if node in item.spec.replicas}
 
@@ -119,7 +128,7 @@ def assigned(tablespaces: Iterable[Observed], node: str) -> dict[bytes, Spec]:
 # --- replicas --------------------------------------------------------------------------------------------------------
 
 
-def _bring(picture: Picture, settings: PlacementSettings) -> AddReplica | None:
+def _add_required_replica(picture: ClusterPlacement, settings: PlacementSettings) -> AddReplica | None:
     for item in picture.tablespaces:
         if item.spec.name == DEFAULT_TABLESPACE:
             continue
@@ -129,16 +138,16 @@ def _bring(picture: Picture, settings: PlacementSettings) -> AddReplica | None:
     return None
 
 
-def _add(picture: Picture, settings: PlacementSettings) -> AddReplica | None:
+def _add_missing_replica(picture: ClusterPlacement, settings: PlacementSettings) -> AddReplica | None:
     missing = []
     for item in picture.tablespaces:
-        short = _short(item, picture, settings)
+        short = _missing_replicas(item, picture, settings)
         if short > 0 and any(node not in item.spec.replicas for node in picture.nodes):
             missing.append((-short, item.spec.name, item))
     if not missing:
         return None
     item = min(missing, key=lambda entry: entry[:2])[2]
-    held = _held(picture)
+    held = _count_replicas(picture)
     free = [node for node in picture.nodes if node not in item.spec.replicas]
     # Loads are noisy: a quarter of a core makes a difference, a hundredth does not.
     return AddReplica(
@@ -146,7 +155,7 @@ def _add(picture: Picture, settings: PlacementSettings) -> AddReplica | None:
     )
 
 
-def _short(item: Placed, picture: Picture, settings: PlacementSettings) -> int:
+def _missing_replicas(item: TablespacePlacement, picture: ClusterPlacement, settings: PlacementSettings) -> int:
     """How many replicas it lacks."""
     if item.spec.name == DEFAULT_TABLESPACE:
         return sum(node not in item.spec.replicas for node in picture.nodes)
@@ -158,7 +167,7 @@ def _short(item: Placed, picture: Picture, settings: PlacementSettings) -> int:
     return item.spec.expected_replicas - len(counted)
 
 
-def _held(picture: Picture) -> dict[str, int]:
+def _count_replicas(picture: ClusterPlacement) -> dict[str, int]:
     held: dict[str, int] = {}
     for item in picture.tablespaces:
         for node in item.spec.replicas:
@@ -166,12 +175,12 @@ def _held(picture: Picture) -> dict[str, int]:
     return held
 
 
-def _drop(picture: Picture, settings: PlacementSettings) -> DropReplica | None:
+def _drop_lost_replica(picture: ClusterPlacement, settings: PlacementSettings) -> DropReplica | None:
     for item in picture.tablespaces:
         default = item.spec.name == DEFAULT_TABLESPACE
         patience = settings.forget_after if default else settings.replace_after
         enough = 1 if default else max(item.spec.expected_replicas, 1)
-        able = item.able & picture.nodes.keys()
+        able = item.eligible & picture.nodes.keys()
         if len(able) < enough:
             continue
         for node in item.spec.replicas:
@@ -180,13 +189,13 @@ def _drop(picture: Picture, settings: PlacementSettings) -> DropReplica | None:
     return None
 
 
-def _thin(picture: Picture, settings: PlacementSettings) -> DropReplica | None:
-    held = _held(picture)
+def _drop_surplus_replica(picture: ClusterPlacement, settings: PlacementSettings) -> DropReplica | None:
+    held = _count_replicas(picture)
     for item in picture.tablespaces:
         spec = item.spec
         if spec.name == DEFAULT_TABLESPACE or spec.everywhere:
             continue
-        able = item.able & picture.nodes.keys()
+        able = item.eligible & picture.nodes.keys()
         wanted = {picture.home, item.leader, *spec.asked}
         if any(node in picture.nodes and node not in able for node in wanted):
             continue  # until they are ready the others are needed
@@ -199,54 +208,54 @@ def _thin(picture: Picture, settings: PlacementSettings) -> DropReplica | None:
 # --- leaders ---------------------------------------------------------------------------------------------------------
 
 
-def _movable(picture: Picture, item: Placed) -> bool:
+def _is_movable(picture: ClusterPlacement, item: TablespacePlacement) -> bool:
     """Whether its leader may be moved, apart from where to."""
     return item.leader in picture.nodes and item.tablespace not in picture.resting
 
 
-def _heirs(picture: Picture, item: Placed) -> frozenset[str]:
+def _candidates(picture: ClusterPlacement, item: TablespacePlacement) -> frozenset[str]:
     """The other nodes that may lead it."""
-    others = (item.able & picture.nodes.keys()) - {item.leader}
+    others = (item.eligible & picture.nodes.keys()) - {item.leader}
     if not picture.home or item.spec.name != DEFAULT_TABLESPACE:
         return others
-    return others.intersection(*(other.able for other in picture.tablespaces))
+    return others.intersection(*(other.eligible for other in picture.tablespaces))
 
 
-def _prefer(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
+def _move_to_preferred(picture: ClusterPlacement, settings: PlacementSettings) -> MoveLeader | None:
     for item in picture.tablespaces:
         wanted = item.spec.preferred_leader
-        if not wanted or wanted == item.leader or not _movable(picture, item):
+        if not wanted or wanted == item.leader or not _is_movable(picture, item):
             continue
-        if wanted in _heirs(picture, item) and picture.nodes.get(wanted, 1.0) < settings.overloaded:
+        if wanted in _candidates(picture, item) and picture.nodes.get(wanted, 1.0) < settings.overloaded:
             return MoveLeader(item.tablespace, item.leader, wanted, "preferred")
     return None
 
 
-def _targets(picture: Picture, item: Placed) -> list[str]:
+def _balancing_targets(picture: ClusterPlacement, item: TablespacePlacement) -> list[str]:
     """The nodes to which 5 and 6 may move it."""
-    if not _movable(picture, item) or item.leader == item.spec.preferred_leader:
+    if not _is_movable(picture, item) or item.leader == item.spec.preferred_leader:
         return []
-    return sorted(node for node in _heirs(picture, item) if (item.tablespace, node) not in picture.left)
+    return sorted(node for node in _candidates(picture, item) if (item.tablespace, node) not in picture.recently_left)
 
 
-def _led(picture: Picture) -> dict[str, list[Placed]]:
-    led: dict[str, list[Placed]] = {node: [] for node in picture.nodes}
+def _tablespaces_by_leader(picture: ClusterPlacement) -> dict[str, list[TablespacePlacement]]:
+    led: dict[str, list[TablespacePlacement]] = {node: [] for node in picture.nodes}
     for item in picture.tablespaces:
         if item.leader in led:
             led[item.leader].append(item)
     return led
 
 
-def _relieve(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
+def _relieve_overloaded(picture: ClusterPlacement, settings: PlacementSettings) -> MoveLeader | None:
     nodes = picture.nodes
-    for node, items in sorted(_led(picture).items(), key=lambda entry: (-nodes[entry[0]], entry[0])):
+    for node, items in sorted(_tablespaces_by_leader(picture).items(), key=lambda entry: (-nodes[entry[0]], entry[0])):
         if nodes[node] < settings.overloaded or node in picture.settling or not items:
             continue
         share = nodes[node] / len(items)
         moves = [
             (nodes[target], item.spec.name, target, item)
             for item in items
-            for target in _targets(picture, item)
+            for target in _balancing_targets(picture, item)
             if target not in picture.settling and nodes[target] + share <= nodes[node] - settings.relief
         ]
         if moves:
@@ -255,14 +264,14 @@ def _relieve(picture: Picture, settings: PlacementSettings) -> MoveLeader | None
     return None
 
 
-def _spread(picture: Picture, settings: PlacementSettings) -> MoveLeader | None:
-    led = _led(picture)
+def _balance_leaders(picture: ClusterPlacement, settings: PlacementSettings) -> MoveLeader | None:
+    led = _tablespaces_by_leader(picture)
     counts = {node: len(items) for node, items in led.items()}
     moves = [
         (counts[target] - counts[node], picture.nodes[target], item.spec.name, target, item)
         for node, items in led.items()
         for item in items
-        for target in _targets(picture, item)
+        for target in _balancing_targets(picture, item)
         if counts[node] - counts[target] >= 2 and picture.nodes[target] < settings.overloaded
         if not (picture.home and item.spec.name == DEFAULT_TABLESPACE)  # what is needed with it would follow it
     ]

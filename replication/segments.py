@@ -20,8 +20,8 @@ import google_crc32c
 
 from catalog.errors import SqlError
 from catalog.records import dataclass
+from replication.commit_parts import Parts, split_parts
 from replication.entry import HEADER_SIZE, JOINT, MAGIC, EntryHeader, decode_header, entry_hash, verify
-from replication.joint_parts import Parts, split_parts
 
 BLOCK = 4096
 FORMAT = 1
@@ -32,9 +32,9 @@ _SEGMENT_MAGIC = b"SHLSEGM\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SegmentEntry:
     """A verified entry; `end` is the offset after it in its segment, `parts` those of its transaction if it has several
-    (replication/joint_parts.py), its own among them."""
+    (replication/commit_parts.py), its own among them."""
 
     end: int
     header: EntryHeader
@@ -43,7 +43,7 @@ class Entry:
     parts: Parts = ()
 
 
-def damaged(what: str) -> SqlError:
+def damaged_changelog_error(what: str) -> SqlError:
     return SqlError("XX001", f"changelog is damaged: {what}", hint="Restore from a checkpoint or another replica.")
 
 
@@ -66,10 +66,10 @@ def decode_segment_header(data: memoryview, first_lsn: int, tablespace: bytes) -
     fields = bytes(data[: _SEGMENT.size])
     name = segment_name(first_lsn)
     if len(data) < BLOCK or _CRC.unpack_from(data, _SEGMENT.size)[0] != google_crc32c.value(fields):
-        raise damaged(f"segment {name} has a broken header")
+        raise damaged_changelog_error(f"segment {name} has a broken header")
     magic, version, stored_lsn, stored_tablespace, previous = _SEGMENT.unpack(fields)
     if magic != _SEGMENT_MAGIC or stored_lsn != first_lsn:
-        raise damaged(f"segment {name} has the header of another one")
+        raise damaged_changelog_error(f"segment {name} has the header of another one")
     if version != FORMAT:
         raise SqlError("XX001", f"segment {name} has format {version}, this release reads up to {FORMAT}")
     if stored_tablespace != tablespace:
@@ -79,7 +79,7 @@ def decode_segment_header(data: memoryview, first_lsn: int, tablespace: bytes) -
 
 
 @contextmanager
-def mapped(path: str) -> Iterator[memoryview]:
+def map_file(path: str) -> Iterator[memoryview]:
     """The file's bytes, read-only, for the time of the `with`."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
@@ -93,7 +93,9 @@ def mapped(path: str) -> Iterator[memoryview]:
                 view.release()
 
 
-def walk(data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes, offset: int = BLOCK) -> Iterator[Entry]:
+def chain_entries(
+    data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes, offset: int = BLOCK
+) -> Iterator[SegmentEntry]:
     """Every entry of the chain in a segment from one on, which lies at `offset`, verified, up to where it does not go
     on. `previous`: the hash of the entry before."""
     lsn = first_lsn
@@ -109,7 +111,7 @@ def walk(data: memoryview, first_lsn: int, previous: bytes, tablespace: bytes, o
         parts: Parts = ()
         if header.flags & JOINT:
             parts, body = split_parts(body)
-        yield Entry(end, header, body, previous, parts)
+        yield SegmentEntry(end, header, body, previous, parts)
         lsn, offset = lsn + 1, end
 
 

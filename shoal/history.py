@@ -123,7 +123,7 @@ class LocalHistory:
             root = tablespace.hex()
             known = [await read_manifest(self.files, root, lsn) for lsn in await checkpoint_lsns(self.files, root)]
             self._known[tablespace] = known
-        oldest = self.log_of(tablespace).whole_from()
+        oldest = self.log_of(tablespace).first_complete_lsn()
         return [manifest for manifest in known if oldest is None or oldest <= manifest.lsn + 1]
 
     def past(self, tablespace: bytes) -> Past:
@@ -135,7 +135,7 @@ class LocalHistory:
         changelog = self.log_of(identity)
         usable = list(await self.checkpoints(identity))
         now = self.node.clock()
-        oldest = changelog.whole_from()
+        oldest = changelog.first_complete_lsn()
         whole = oldest is None or oldest == 1  # nothing of it has been dropped yet
         newest = usable[-1] if usable else None
         start = newest.lsn if newest is not None else 0 if whole else None

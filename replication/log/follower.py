@@ -36,7 +36,7 @@ from replication.log.ledger_object import Position, decode_object
 from replication.log.lsn_waiters import FreshReads, LsnWaiters
 from replication.log.objects import LocatedObject, ObjectMap, fetch_runs
 from replication.log.settings import Clock, LogGoneError, LogSettings, StoreOf, SystemClock
-from replication.stores.calls import get_each
+from replication.stores.call_deadlines import get_each
 
 log = logging.getLogger("shoal.log")
 

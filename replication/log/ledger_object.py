@@ -5,7 +5,7 @@
 An entry that refers to bulk files has the flag HAS_FILES, and before its body their names: u16 count, then for each of
 them u16 length and the name in UTF-8, little-endian. So a follower can fetch the files without knowing what the body
 means. One that is a part of a transaction over several tablespaces has the flag JOINT, and all the parts between those
-names and its body (replication/joint_parts.py): a follower shows them together.
+names and its body (replication/commit_parts.py): a follower shows them together.
 
 Reading trusts nothing: checksum, tablespace, epoch, LSNs without gaps, and the hash chain from the entry before.
 """
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
+from replication.commit_parts import Parts, encode_parts, split_parts
 from replication.entry import (
     HAS_FILES,
     HEADER_SIZE,
@@ -28,7 +29,6 @@ from replication.entry import (
     verify,
 )
 from replication.interface import HeadObject, LogEntry
-from replication.joint_parts import Parts, encode_parts, split_parts
 from replication.log.interface import MultiTablespaceCommit
 from replication.stores.names import is_part
 

@@ -1,16 +1,21 @@
-"""Changelog stores: where the objects of a replicated changelog lie.
+"""Changelog stores, which hold the objects of a replicated changelog.
 
     file:///var/lib/shoal-log          replication/stores/files.py        a directory, local or shared
     s3://bucket/prefix                 replication/stores/s3.py           Amazon S3 and what speaks like it
     log://host:port/prefix             replication/stores/log_client.py   a `shoal logstore` (log_server.py)
-    quorum(E,W,A):url,url,...          replication/stores/quorum.py       several of these; repair.py mends it
+    quorum(E,W,A):url,url,...          replication/stores/quorum.py       several of these; repair.py repairs it
 
-`open_store` takes any of these URLs; `claim` binds a store to one cluster. files.py appends small objects to packs:
-packs.py, appends.py. regional.py keeps a copy in a region that is far from the primary store.
+`open_store` takes any of these URLs; `claim` binds a store to one cluster.
 
-    open.py, claim.py, names.py    from a URL to a store; the store's cluster; names of objects
-    members.py, placement.py       members of a quorum; which of them an object goes to
-    calls.py, log_protocol.py, tls.py, store_files.py    calls under way; what log stores speak; TLS; file operations
+    open.py              opens the store of a URL
+    claim.py             claims a store for its cluster
+    names.py             the names of objects
+    pack_reader.py       packs: files of a directory store that hold many small objects; pack_writer.py appends to them
+    store_files.py       the file operations of a directory store
+    members.py           the members of a quorum;  member_order.py  computes which of them hold an object
+    regional.py          a store with a copy in a region that is far from the primary store
+    call_deadlines.py    the deadlines of calls to a store
+    log_protocol.py      the protocol of log stores;  tls.py  their TLS
 """
 
 from replication.stores.claim import claim

@@ -1,7 +1,7 @@
-"""Which cluster a store belongs to: the object `cluster`, made once, holds the cluster's id.
+"""Claims a store for one cluster: the object `cluster`, created once, holds the cluster's id.
 
-Two clusters that write into one bucket by mistake would delete each other's ledgers. So whoever opens a store claims it
-first, and is refused where another cluster's data lies.
+Two clusters that write into one bucket by mistake would delete each other's ledgers. So a process that opens a store
+claims it first, and gets an error if the store holds another cluster's data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def claim(store: ChangelogStore, cluster_id: str, *, create: bool = True) 
 
 
 async def _claim_members(store: QuorumStore, cluster_id: str, create: bool) -> None:
-    """One member that is the cluster's vouches for those that are new."""
+    """Claims all members. New members may be empty if at least one other member belongs to the cluster."""
     owned = 0
     answered = 0
     why = ""

@@ -2,7 +2,7 @@
 
     DIR/<name>                 an object, whole and durable from the moment that it can be seen... almost: see below
     DIR/~incoming/<random>     what is being written
-    DIR/<folder>/~packs/       small objects of the folder, many in a file: replication/stores/packs.py, appends.py
+    DIR/<folder>/~packs/       small objects of the folder, many in a file: replication/stores/pack_reader.py
 
 **A put** writes a file of its own in `~incoming`, syncs it, links it to its name (which fails if there is one: of two
 writers one wins), syncs the directory of the name, and removes the first name. A crash leaves a whole object, none,
@@ -34,6 +34,7 @@ from itertools import islice
 from typing import TypeVar
 from urllib.parse import quote
 
+from replication.file_sync import RingSync, Sync, SyncCallback, kernel_can_sync
 from replication.interface import (
     ObjectDamagedError,
     ObjectExistsError,
@@ -42,12 +43,11 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores.appends import LARGEST, Appends, OpenSync
-from replication.stores.calls import Calls, Deadline
+from replication.stores.call_deadlines import Calls, Deadline
 from replication.stores.names import check_folder, check_name, is_part
-from replication.stores.packs import PACKS, Packs
+from replication.stores.pack_reader import PACKS, PackReader
+from replication.stores.pack_writer import LARGEST, OpenSync, PackWriter
 from replication.stores.store_files import StoreFiles
-from replication.syncing import Done, RingSync, Sync, kernel_can_sync
 
 THREADS = 4
 PIECE = 4 << 20  # bytes of a file that are copied at a time
@@ -62,7 +62,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 T = TypeVar("T")
 
 
-class Incoming:
+class IncomingObject:
     """An object that is being written. For one caller at a time, in the store's threads."""
 
     def __init__(self, store: FileStore, path: str) -> None:
@@ -109,9 +109,9 @@ class FileStore:
         self._incoming = os.path.join(self.directory, INCOMING)
         self._rooted = False
         self._durable: set[str] = set()  # directories whose names are on the disk, up to the root of the store
-        self._wanted: list[tuple[str, asyncio.Future[bytes]]] = []  # in this turn of the loop
-        self._packs = Packs(self.files)
-        self._appends = Appends(self, open_sync or (_no_sync if files else self._open_sync))
+        self._pending_reads: list[tuple[str, asyncio.Future[bytes]]] = []  # in this turn of the loop
+        self._packs = PackReader(self.files)
+        self._pack_writer = PackWriter(self, open_sync or (_no_sync if files else self._open_sync))
 
     @property
     def url(self) -> str:
@@ -129,19 +129,19 @@ class FileStore:
         if len(data) > LARGEST:
             return self.put(name, data)
         try:
-            appended = self._appends.append(name, data)
+            appended = self._pack_writer.append(name, data)
         except (OSError, RuntimeError) as error:
             appended = asyncio.get_running_loop().create_future()
             appended.set_exception(error)
             appended.exception()  # who awaits it gets it; who has let go of it wants no complaint
-        return self._appended(appended)
+        return self._wait_for_append(appended)
 
-    async def _appended(self, appended: asyncio.Future[None]) -> None:
+    async def _wait_for_append(self, appended: asyncio.Future[None]) -> None:
         async with self._calls.begin():
             await self._outcome(lambda: appended)
 
-    def _open_sync(self, loop: asyncio.AbstractEventLoop, done: Done) -> Sync | None:
-        """The kernel's, for a disk of this machine: others may let a write or a look at a name wait for long."""
+    def _open_sync(self, loop: asyncio.AbstractEventLoop, done: SyncCallback) -> Sync | None:
+        """The kernel's sync, but only for a disk of this machine: on others a write may block for long."""
         if is_local(self.directory) and kernel_can_sync():
             with contextlib.suppress(OSError):
                 return RingSync(loop, done)
@@ -157,28 +157,28 @@ class FileStore:
                         deadline.extend()
                     await self.run(incoming.publish, name)
                 finally:
-                    self.later(incoming.discard)
+                    self.run_later(incoming.discard)
 
     async def get(self, name: str) -> bytes:
-        """What one turn of the loop asks for is read by one thread: a follower reads a few small objects at a time, and
-        each would cost more for the hand-over than for its reading."""
+        """One thread reads all objects that callers ask for in one turn of the loop, because a follower reads a few
+        small objects at a time, and the hand-over of each to a thread would cost more than its reading."""
         check_name(name)
         async with self._calls.begin():
             loop = asyncio.get_running_loop()
             wanted: asyncio.Future[bytes] = loop.create_future()
-            if not self._wanted:
-                loop.call_soon(self._read_wanted, loop)
-            self._wanted.append((name, wanted))
+            if not self._pending_reads:
+                loop.call_soon(self._start_reads, loop)
+            self._pending_reads.append((name, wanted))
             return await self._outcome(lambda: wanted)
 
-    def _read_wanted(self, loop: asyncio.AbstractEventLoop) -> None:
-        wanted, self._wanted = self._wanted, []
+    def _start_reads(self, loop: asyncio.AbstractEventLoop) -> None:
+        wanted, self._pending_reads = self._pending_reads, []
         try:
             reading = loop.run_in_executor(self._threads, self._read_all, [name for name, _ in wanted])
         except RuntimeError as error:  # the threads are shut down
-            _answer(wanted, [error] * len(wanted))
+            _answer_reads(wanted, [error] * len(wanted))
             return
-        reading.add_done_callback(partial(_read_done, wanted))
+        reading.add_done_callback(partial(_on_reads_done, wanted))
 
     def _read_all(self, names: Sequence[str]) -> list[bytes | Exception]:
         found: list[bytes | Exception] = []
@@ -205,7 +205,7 @@ class FileStore:
         with open(path, "wb") as file:
             while True:
                 data, size = await self.run(self.read, name, offset, PIECE)
-                # Not by `run`: that the local disk is full says nothing about the store.
+                # Not by `run`, because a full local disk is no error of the store.
                 await asyncio.get_running_loop().run_in_executor(self._threads, file.write, data)
                 offset += len(data)
                 deadline.extend()
@@ -235,11 +235,11 @@ class FileStore:
             try:
                 await self.run(self._delete_folder, prefix)
             finally:
-                self._appends.tidy()
+                self._pack_writer.close_deleted_packs()
 
     async def close(self) -> None:
         self._calls.close()
-        self._appends.close()
+        self._pack_writer.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     # --- threads -------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class FileStore:
                 raise self._calls.unavailable("closed") from error
             raise
 
-    def later(self, work: Callable[[], None]) -> None:
+    def run_later(self, work: Callable[[], None]) -> None:
         """Runs work of this store behind what its threads do now; nobody waits for it."""
         try:
             self._threads.submit(work)
@@ -270,10 +270,10 @@ class FileStore:
 
     # --- what the threads do: everything below raises OSError -----------------------------------------------------
 
-    def receive(self) -> Incoming:
+    def receive(self) -> IncomingObject:
         """A new object, to be written and published, then discarded in any case."""
         self.make_root()
-        return Incoming(self, os.path.join(self._incoming, secrets.token_hex(16)))
+        return IncomingObject(self, os.path.join(self._incoming, secrets.token_hex(16)))
 
     def _put(self, name: str, data: bytes) -> None:
         incoming = self.receive()
@@ -283,7 +283,7 @@ class FileStore:
         finally:
             incoming.discard()
 
-    def _copy(self, source: int, incoming: Incoming) -> bool:
+    def _copy(self, source: int, incoming: IncomingObject) -> bool:
         """The next piece of the open file; False at its end."""
         data = os.pread(source, PIECE, incoming.size)
         incoming.write(data)
@@ -294,11 +294,11 @@ class FileStore:
         self.make_root()
         path = os.path.join(self.directory, name)
         folder, part = os.path.split(path)
-        if self._packs.seen(folder):
+        if self._packs.had_packs(folder):
             with contextlib.suppress(ObjectDamagedError):  # a file may have mended it
                 packed = self._packs.read(folder, part)
                 if packed is not None:
-                    return _piece(packed, offset, limit), len(packed)
+                    return _slice(packed, offset, limit), len(packed)
         try:
             with open(path, "rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
@@ -309,7 +309,7 @@ class FileStore:
             if packed is None:
                 self.check_root()
                 raise ObjectMissingError(name) from None
-            return _piece(packed, offset, limit), len(packed)
+            return _slice(packed, offset, limit), len(packed)
 
     def read_many(self, names: Sequence[str], room: int, each: int = 0) -> Iterator[tuple[int, bytes]]:
         """The objects that can be read, with their indexes among the names, up to the first for which there is no room
@@ -345,9 +345,11 @@ class FileStore:
         files: list[tuple[str, os.DirEntry[str] | int]] = [
             (prefix + name + ("/" if entry.is_dir() else ""), entry) for name, entry in every.items() if is_part(name)
         ]
-        files = sorted([(name, entry) for name, entry in files if name > after or after.startswith(name)], key=_name)
+        files = sorted(
+            [(name, entry) for name, entry in files if name > after or after.startswith(name)], key=_item_name
+        )
         in_packs = ((prefix + name, size) for name, size in packed if name not in every or every[name].is_dir())
-        for name, entry in heapq.merge(files, in_packs, key=_name):
+        for name, entry in heapq.merge(files, in_packs, key=_item_name):
             if name.endswith("/"):
                 yield from self.walk(name, after)
             elif name <= after:
@@ -473,11 +475,11 @@ class FileStore:
             raise FileNotFoundError(errno.ENOENT, f"directory {self.directory} is gone")
 
 
-def _piece(data: bytes, offset: int, limit: int | None) -> bytes:
+def _slice(data: bytes, offset: int, limit: int | None) -> bytes:
     return data[offset:] if limit is None else data[offset : offset + limit]
 
 
-def _no_sync(loop: asyncio.AbstractEventLoop, done: Done) -> Sync | None:
+def _no_sync(loop: asyncio.AbstractEventLoop, done: SyncCallback) -> Sync | None:
     return None
 
 
@@ -496,14 +498,14 @@ def is_local(path: str) -> bool:
     return bool(kinds) and LOCAL.issuperset(kinds)
 
 
-def _read_done(
+def _on_reads_done(
     wanted: Sequence[tuple[str, asyncio.Future[bytes]]], done: asyncio.Future[list[bytes | Exception]]
 ) -> None:
     closed: list[bytes | Exception] = [RuntimeError("closed")] * len(wanted)
-    _answer(wanted, closed if done.cancelled() else done.result())
+    _answer_reads(wanted, closed if done.cancelled() else done.result())
 
 
-def _answer(wanted: Sequence[tuple[str, asyncio.Future[bytes]]], found: Sequence[bytes | Exception]) -> None:
+def _answer_reads(wanted: Sequence[tuple[str, asyncio.Future[bytes]]], found: Sequence[bytes | Exception]) -> None:
     for (_, future), answer in zip(wanted, found, strict=True):
         if future.done():
             continue  # its caller has gone
@@ -527,5 +529,5 @@ def _read_at(fd: int, offset: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _name(item: tuple[str, object]) -> str:
+def _item_name(item: tuple[str, object]) -> str:
     return item[0]

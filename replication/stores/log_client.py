@@ -1,4 +1,4 @@
-"""A changelog store that another process keeps: the client of `shoal logstore` (replication/stores/log_protocol.py).
+"""The client of `shoal logstore`, a changelog store in another process (replication/stores/log_protocol.py).
 
 Connections are kept open and shared. A request is sent once: a put whose reply was lost ends as unavailable, and is not
 sent again behind the caller's back, who would take the second answer, 'exists', for somebody else's object.
@@ -23,7 +23,7 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores.calls import Calls, Deadline, get_each
+from replication.stores.call_deadlines import Calls, Deadline, get_each
 from replication.stores.log_protocol import APPEND, CRC, MANY_BYTES, PIECE, crc32c, crc_header, decode_frames
 from replication.stores.names import check_folder, check_name
 
@@ -83,7 +83,7 @@ class LogStore:
     async def _put(self, name: str, data: bytes, more: Mapping[str, str]) -> None:
         headers = {CRC: crc_header(crc32c(data)), "Content-Type": "application/octet-stream", **more}
         async with self._calls.begin():
-            await self._ask("PUT", self._object(name), name, data=data, headers=headers)
+            await self._request("PUT", self._object(name), name, data=data, headers=headers)
 
     async def put_file(self, name: str, path: str) -> None:
         url = self._object(name)
@@ -96,7 +96,7 @@ class LogStore:
                 "Content-Type": "application/octet-stream",
                 "Content-Length": str(os.path.getsize(path)),
             }
-            await self._ask("PUT", url, name, data=_pieces(path, deadline), headers=headers)
+            await self._request("PUT", url, name, data=_pieces(path, deadline), headers=headers)
 
     async def get(self, name: str) -> bytes:
         pieces: list[bytes] = []
@@ -116,7 +116,7 @@ class LogStore:
     async def _get_many(self, names: Sequence[str]) -> dict[str, bytes]:
         whole = [self._prefix + check_name(name) for name in names]
         async with self._calls.begin():
-            body, _ = await self._ask(
+            body, _ = await self._request(
                 "POST",
                 f"{self._base}/objects",
                 names[0],
@@ -141,7 +141,7 @@ class LogStore:
         offset = 0
         while True:
             headers = {"Range": f"bytes={offset}-{offset + PIECE - 1}"}
-            data, answer = await self._ask("GET", url, name, headers=headers)
+            data, answer = await self._request("GET", url, name, headers=headers)
             if answer.get(CRC) != crc_header(crc32c(data)):
                 raise self._calls.unavailable(f"{name} was damaged on its way")
             yield data
@@ -157,7 +157,7 @@ class LogStore:
         behind = self._prefix + after if after else ""
         while True:
             async with self._calls.begin():
-                body, _ = await self._ask("GET", f"{url}?after={quote(behind, safe='/')}", prefix)
+                body, _ = await self._request("GET", f"{url}?after={quote(behind, safe='/')}", prefix)
             page = orjson.loads(body)
             for name, size in page["objects"]:
                 yield ObjectInfo(name[len(self._prefix) :], size)
@@ -167,12 +167,12 @@ class LogStore:
 
     async def delete(self, name: str) -> None:
         async with self._calls.begin():
-            await self._ask("DELETE", self._object(name), name)
+            await self._request("DELETE", self._object(name), name)
 
     async def delete_folder(self, prefix: str) -> None:
         check_folder(prefix)
         async with self._calls.begin():
-            await self._ask("DELETE", f"{self._base}/folders/{self._prefix}{prefix}", prefix)
+            await self._request("DELETE", f"{self._base}/folders/{self._prefix}{prefix}", prefix)
 
     async def close(self) -> None:
         self._calls.close()
@@ -183,7 +183,7 @@ class LogStore:
     def _object(self, name: str) -> str:
         return f"{self._base}/objects/{self._prefix}{check_name(name)}"
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         url: str,
@@ -214,15 +214,15 @@ class LogStore:
         except OSError as error:
             raise self._calls.unavailable(error.strerror or type(error).__name__) from None
         if status == 422 and method == "GET":
-            raise ObjectDamagedError(f"{self._url}: {_told(body)}")
-        raise self._refused(status, name, body)
+            raise ObjectDamagedError(f"{self._url}: {_server_message(body)}")
+        raise self._error_of_status(status, name, body)
 
-    def _refused(self, status: int, name: str, body: bytes) -> Exception:
+    def _error_of_status(self, status: int, name: str, body: bytes) -> Exception:
         if status == 409:
             return ObjectExistsError(name)
         if status == 404:
             return ObjectMissingError(name)
-        told = _told(body)
+        told = _server_message(body)
         if status == 507:
             return StoreFullError(f"{self._url}: {told}")
         return StoreUnavailableError(f"{self._url}: refused with {status} {told}")
@@ -239,7 +239,7 @@ class LogStore:
         return self._session
 
 
-def _told(body: bytes) -> str:
+def _server_message(body: bytes) -> str:
     """What the server says about an error."""
     return body[:200].decode(errors="replace").strip()
 

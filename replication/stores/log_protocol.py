@@ -1,4 +1,4 @@
-"""What a log store and its clients say to each other: HTTP/1.1, one request an operation.
+"""The protocol between a log store and its clients: HTTP/1.1, one request for each operation.
 
     PUT    /objects/<name>            body: the object; Content-Length and X-Shoal-CRC32C of it are required
                                       201; 409 there is one; 507 full; 422 the body does not match its CRC

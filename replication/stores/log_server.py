@@ -106,7 +106,7 @@ class LogServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        refused = self._refused(request)
+        refused = self._check_access(request)
         if refused is not None:
             return refused
         self._waiting += 1
@@ -116,43 +116,43 @@ class LogServer:
         finally:
             self._waiting -= 1
 
-    def _refused(self, request: web.Request) -> web.Response | None:
-        """The answer to who may not ask, or asks when too many do."""
+    def _check_access(self, request: web.Request) -> web.Response | None:
+        """The refusal of a request without the right to ask, or of one beyond the limit; None for all others."""
         if self._authorization:
             given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
             if not hmac.compare_digest(given, self._authorization):
-                return _told(401, "wrong or missing secret")
+                return _text_response(401, "wrong or missing secret")
         elif not is_loopback(request.host.rpartition(":")[0] or request.host):
-            return _told(401, "this log store has no secret and serves its own machine only")
+            return _text_response(401, "this log store has no secret and serves its own machine only")
         if self._waiting >= MAX_WAITING:
-            return _told(503, "too many requests")
+            return _text_response(503, "too many requests")
         return None
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except ObjectExistsError:
-            return _told(409, "there is an object of that name")
+            return _text_response(409, "there is an object of that name")
         except ObjectMissingError:
-            return _told(404, "there is no object of that name")
+            return _text_response(404, "there is no object of that name")
         except StoreFullError as error:
             log.warning("%s", error)
-            return _told(507, "no room left")
+            return _text_response(507, "no room left")
         except ObjectDamagedError as error:
             log.error("%s", error)
-            return _told(422, "damaged on the disk of the log store")
+            return _text_response(422, "damaged on the disk of the log store")
         except StoreUnavailableError as error:
             log.warning("%s", error)
-            return _told(503, "the disk does not answer or has failed")
+            return _text_response(503, "the disk does not answer or has failed")
         except ValueError as error:
-            return _told(400, str(error))
+            return _text_response(400, str(error))
         except ConnectionError:
             raise  # the client has gone
         except web.HTTPException:
             raise
         except Exception:
             log.exception("%s %s", request.method, request.path)
-            return _told(500, "internal error")
+            return _text_response(500, "internal error")
 
     # --- the operations ------------------------------------------------------------------------------------------
 
@@ -160,20 +160,20 @@ class LogServer:
         name = check_name(request.match_info["name"])
         size = request.content_length
         if size is None:
-            return _told(411, "Content-Length is required")
+            return _text_response(411, "Content-Length is required")
         wanted = request.headers.get(CRC)
         if wanted is None:
-            return _told(400, f"{CRC} is required")
+            return _text_response(400, f"{CRC} is required")
         if size <= PIECE:
             body = await _next_piece(request, size)
             if len(body) != size or crc_header(crc32c(body)) != wanted:
-                return _told(422, "the body does not match its CRC")
+                return _text_response(422, "the body does not match its CRC")
             if request.headers.get(APPEND) == "1":
                 await self._store.append(name, body)
             else:
                 await self._store.put(name, body)
         elif not await self._put_large(request, name, size, wanted):
-            return _told(422, "the body does not match its CRC")
+            return _text_response(422, "the body does not match its CRC")
         return web.Response(status=201)
 
     async def _put_large(self, request: web.Request, name: str, size: int, wanted: str) -> bool:
@@ -193,7 +193,7 @@ class LogServer:
             await store.run(incoming.publish, name)
             return True
         finally:
-            store.later(incoming.discard)
+            store.run_later(incoming.discard)
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         name = check_name(request.match_info["name"])
@@ -202,11 +202,11 @@ class LogServer:
             return await self._get_all(request, name)
         match = _RANGE.fullmatch(asked)
         if match is None or int(match[2]) < int(match[1]):
-            return _told(416, "only Range: bytes=first-last is understood")
+            return _text_response(416, "only Range: bytes=first-last is understood")
         first, last = int(match[1]), int(match[2])
         data, size = await self._store.run(self._store.read, name, first, min(last - first + 1, PIECE))
         if first and not data:
-            return _told(416, f"the object has {size} bytes")
+            return _text_response(416, f"the object has {size} bytes")
         headers = {CRC: crc_header(crc32c(data))}
         if len(data) == size:
             return web.Response(body=data, headers=headers)
@@ -232,10 +232,10 @@ class LogServer:
     async def _get_many(self, request: web.Request) -> web.Response:
         size = request.content_length
         if size is None or size > MANY_NAMES_BYTES:
-            return _told(413, f"a list of at most {MANY} names is required, with its length")
+            return _text_response(413, f"a list of at most {MANY} names is required, with its length")
         names = orjson.loads(await _next_piece(request, size))
         if not isinstance(names, list) or len(names) > MANY or not all(isinstance(name, str) for name in names):
-            return _told(400, f"a list of at most {MANY} names is required")
+            return _text_response(400, f"a list of at most {MANY} names is required")
         for name in names:
             check_name(name)
         return web.Response(body=await self._store.run(self._frames, names))
@@ -253,7 +253,7 @@ class LogServer:
         prefix = check_folder(request.match_info["name"])
         after = request.query.get("after", "")
         if len(after) > MAX_NAME + 1:
-            return _told(400, "after is too long")
+            return _text_response(400, "after is too long")
         walk = self._store.walk(prefix, after)
         found = await self._store.run(lambda: [(info.name, info.size) for info in islice(walk, PAGE + 1)])
         body = orjson.dumps({"objects": found[:PAGE], "more": len(found) > PAGE})
@@ -281,5 +281,5 @@ async def _next_piece(request: web.Request, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _told(status: int, text: str) -> web.Response:
+def _text_response(status: int, text: str) -> web.Response:
     return web.Response(status=status, text=text + "\n")

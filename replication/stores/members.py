@@ -5,7 +5,7 @@
     quorum(3,3,2):a,b,d,-c         settled                    quorum(3,3,2):a,b,d
 
 A member that leaves ('-') is read and no longer written, until the others hold what it has. A new member takes the
-place of the old one, so that as few objects as possible change hands (replication/stores/placement.py).
+place of the old one, so that as few objects as possible change hands (replication/stores/member_order.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class QuorumUrl:
         members = [*self.active, *(LEAVING + url for url in self.leaving)]
         return f"quorum({self.ensemble},{self.write},{self.ack}):{','.join(members)}"
 
-    def replaced(self, old: str, new: str) -> QuorumUrl:
+    def with_member_replaced(self, old: str, new: str) -> QuorumUrl:
         """`new` in place of `old`, which leaves. Raises SqlError 22023, 55000."""
         self._check_active(old)
         if new in self.active or new in self.leaving:
@@ -42,7 +42,7 @@ class QuorumUrl:
         active = tuple(new if url == old else url for url in self.active)
         return dataclasses.replace(self, active=active, leaving=(old,))
 
-    def drained(self, old: str) -> QuorumUrl:
+    def with_member_leaving(self, old: str) -> QuorumUrl:
         """Without `old`, which leaves. Raises SqlError 22023, 55000."""
         self._check_active(old)
         if len(self.active) <= self.ensemble:
@@ -53,7 +53,7 @@ class QuorumUrl:
             )
         return dataclasses.replace(self, active=tuple(url for url in self.active if url != old), leaving=(old,))
 
-    def settled(self) -> QuorumUrl:
+    def without_leaving(self) -> QuorumUrl:
         """Without those that leave."""
         return dataclasses.replace(self, leaving=())
 

@@ -1,8 +1,8 @@
 """A changelog store made of several: quorum(E,W,A):url,url,...
 
 E members in a row are a folder's ensemble, W of them should hold an object, and a put returns when A have it durably
-(replication/stores/placement.py says which). There are M members; those with a '-' before their URL are leaving: they
-are read and listed, but no longer written.
+(replication/stores/member_order.py says which). There are M members; those with a '-' before their URL are leaving:
+they are read and listed, but no longer written.
 
 **Writes.** A put starts on W members; one that fails, or does not answer for a moment, is stood in for by the next one.
 So writes go on while any A members can be reached. What is still under way when A have answered goes on in the
@@ -16,8 +16,8 @@ it cannot have been acknowledged: M - A + 1. **Listings** are the union of all m
 be as many, so that everything acknowledged is seen. Objects may be seen that were never acknowledged: what is committed
 is for ZooKeeper to say.
 
-**Deletes** go to all. A member that cannot be reached keeps what it has; `missed` says so until the repairer has
-deleted it (replication/stores/repair.py).
+**Deletes** go to all. A member that cannot be reached keeps what it has; `missed_deletes` holds the names until the
+repairer has deleted it (replication/stores/repair.py).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores.calls import Calls
+from replication.stores.call_deadlines import Calls
+from replication.stores.member_order import member_order
 from replication.stores.members import LEAVING
 from replication.stores.names import check_folder, check_name
-from replication.stores.placement import member_order
 
 MAX_MEMBERS = 100
 PATIENCE = 0.25  # seconds without an answer after which another member is asked too
@@ -64,23 +64,23 @@ Put = Callable[["Member"], Coroutine[None, None, bool]]
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """One of the stores, and how it has been doing."""
+    """One of the stores, with its recent failures and pending puts."""
 
     url: str
     store: ChangelogStore
     leaving: bool = False
     shunned_until: float = 0.0  # time of the event loop
-    behind: int = 0  # puts under way
-    behind_bytes: int = 0
-    missed: dict[str, None] = field(default_factory=dict)  # names, and folders with their '/', in order
+    pending_puts: int = 0  # puts under way
+    pending_put_bytes: int = 0
+    missed_deletes: dict[str, None] = field(default_factory=dict)  # names, and folders with their '/', in order
 
-    def overloaded(self) -> bool:
-        """Whether it has as much to do already as may wait for it."""
-        return self.behind >= MAX_BEHIND or self.behind_bytes >= MAX_BEHIND_BYTES
+    def is_overloaded(self) -> bool:
+        """Whether as many puts wait for it as may."""
+        return self.pending_puts >= MAX_BEHIND or self.pending_put_bytes >= MAX_BEHIND_BYTES
 
-    def late(self, now: float) -> bool:
-        """Whether others should be asked first."""
-        return now < self.shunned_until or self.overloaded()
+    def is_avoided(self, now: float) -> bool:
+        """Whether other members should be asked first."""
+        return now < self.shunned_until or self.is_overloaded()
 
 
 class QuorumStore:
@@ -130,9 +130,9 @@ class QuorumStore:
         return member_order(name, self.active, self.ensemble, self.write)
 
     @property
-    def missed(self) -> dict[str, Sequence[str]]:
+    def missed_deletes(self) -> dict[str, Sequence[str]]:
         """By member's URL, the names and folders (with their '/') that were deleted while it could not be reached."""
-        return {member.url: list(member.missed) for member in self.members if member.missed}
+        return {member.url: list(member.missed_deletes) for member in self.members if member.missed_deletes}
 
     async def replace_members(self, urls: Sequence[str]) -> None:
         """Goes on with other members, while calls are under way; those that stay keep their connections.
@@ -215,7 +215,7 @@ class QuorumStore:
         finally:
             if finish is not None:
                 attempt.when_settled(finish)
-        if attempt.lost:
+        if attempt.is_lost:
             await attempt.undo()
             raise ObjectExistsError(name)
         attempt.check()
@@ -224,10 +224,10 @@ class QuorumStore:
         """A task that this store ends when it is closed."""
         task = asyncio.ensure_future(work)
         self._background.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_put_end)
         return task
 
-    def _ended(self, task: asyncio.Task[bool]) -> None:
+    def _on_put_end(self, task: asyncio.Task[bool]) -> None:
         self._background.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, StoreUnavailableError | ObjectExistsError | ObjectMissingError):
@@ -301,7 +301,7 @@ class QuorumStore:
     def _reading_order(self, name: str) -> Members:
         now = asyncio.get_running_loop().time()
         order = self.order(name) + [member for member in self.members if member.leaving]
-        return sorted(order, key=lambda member: member.late(now))
+        return sorted(order, key=lambda member: member.is_avoided(now))
 
     async def _first(self, name: str, ask: Callable[[Member], Coroutine[None, None, T]]) -> T:
         """The first member's answer that has the object."""
@@ -387,11 +387,11 @@ class QuorumStore:
         results = await asyncio.gather(*(delete(member) for member in members), return_exceptions=True)
         for member, result in zip(members, results, strict=True):
             if result is None:
-                member.missed.pop(name, None)
+                member.missed_deletes.pop(name, None)
             elif isinstance(result, StoreUnavailableError):
                 self.shun(member, result)
-                if len(member.missed) < MAX_MISSED:
-                    member.missed[name] = None
+                if len(member.missed_deletes) < MAX_MISSED:
+                    member.missed_deletes[name] = None
             else:
                 raise result
         if all(result is not None for result in results):
@@ -417,7 +417,7 @@ class _PutAttempt:
         self._size = size
         self._put_one = put_one
         order = store.order(name)
-        able = [member for member in order if not member.overloaded()]
+        able = [member for member in order if not member.is_overloaded()]
         if len(able) < store.ack:
             able = order  # whoever needs one that is behind waits for it
         self._left = sorted(able, key=lambda member: now < member.shunned_until)
@@ -429,7 +429,7 @@ class _PutAttempt:
         self._errors: list[StoreUnavailableError] = []
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the name is somebody else's."""
         return self._conflicts > 0 and (self._acked < self._store.ack or not self._majority)
 
@@ -437,7 +437,7 @@ class _PutAttempt:
         """Returns when enough members have it, or no more can."""
         for _ in range(self._store.write):
             self._start_next()
-        while self._running and not self._decided():
+        while self._running and not self._is_decided():
             done, _ = await asyncio.wait(
                 self._running,
                 timeout=self._store._patience if self._left else None,
@@ -450,14 +450,14 @@ class _PutAttempt:
             for task in done:
                 self._take(task)
 
-    def _decided(self) -> bool:
+    def _is_decided(self) -> bool:
         return self._acked >= self._store.ack or (self._conflicts > 0 and not self._majority)
 
     def _start_next(self) -> None:
         if self._left:
             member = self._left.pop(0)
-            member.behind += 1
-            member.behind_bytes += self._size
+            member.pending_puts += 1
+            member.pending_put_bytes += self._size
             self._running[self._store.start(self._one(member))] = member
 
     async def _one(self, member: Member) -> bool:
@@ -469,8 +469,8 @@ class _PutAttempt:
             self._store.shun(member, error)
             raise
         finally:
-            member.behind -= 1
-            member.behind_bytes -= self._size
+            member.pending_puts -= 1
+            member.pending_put_bytes -= self._size
 
     def _take(self, task: asyncio.Task[bool]) -> None:
         member = self._running.pop(task)
@@ -491,7 +491,7 @@ class _PutAttempt:
             self._errors.append(error)
             self._start_next()
 
-    async def settle(self) -> None:
+    async def finalize(self) -> None:
         """Waits for what is still under way."""
         if self._running:
             await asyncio.wait(self._running)
@@ -515,7 +515,7 @@ class _PutAttempt:
 
     async def undo(self) -> None:
         """The name is somebody else's: takes back what this put made, so that readers find the other's content."""
-        await self.settle()
+        await self.finalize()
         for member in self._made:
             with contextlib.suppress(StoreUnavailableError):
                 await member.store.delete(self._name)

@@ -31,7 +31,7 @@ from replication.interface import (
     ObjectMissingError,
     StoreUnavailableError,
 )
-from replication.stores.calls import get_each
+from replication.stores.call_deadlines import get_each
 
 log = logging.getLogger("shoal.store")
 

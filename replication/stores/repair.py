@@ -72,8 +72,8 @@ class Repairer:
         with tempfile.TemporaryDirectory(prefix="shoal-repair-") as scratch:
             running: set[asyncio.Task[None]] = set()
             try:
-                async for info, holders in self._wanted(folders, names):
-                    running.add(asyncio.ensure_future(self._mend(info, holders, scratch)))
+                async for info, holders in self._objects_to_check(folders, names):
+                    running.add(asyncio.ensure_future(self._repair(info, holders, scratch)))
                     if len(running) >= COPIES_AT_ONCE:
                         done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                         for task in done:
@@ -92,7 +92,7 @@ class Repairer:
             raise ValueError(f"{url} is not a leaving member of {self._store.url}")
         return await self.repair([""])
 
-    async def _wanted(
+    async def _objects_to_check(
         self, folders: Iterable[str], names: Iterable[str]
     ) -> AsyncIterator[tuple[ObjectInfo, list[Member]]]:
         for folder in folders:
@@ -118,7 +118,7 @@ class Repairer:
                     break
         return None
 
-    async def _mend(self, info: ObjectInfo, holders: list[Member], scratch: str) -> None:
+    async def _repair(self, info: ObjectInfo, holders: list[Member], scratch: str) -> None:
         have = sum(not member.leaving for member in holders)
         if have < self._store.write:
             self._copies += 1
@@ -194,7 +194,7 @@ class Repairer:
     async def _delete_missed(self) -> None:
         """Deletes what members kept when they could not be reached."""
         for member in self._store.members:
-            for name in list(member.missed):
+            for name in list(member.missed_deletes):
                 try:
                     if name.endswith("/") or not name:
                         await member.store.delete_folder(name)
@@ -202,7 +202,7 @@ class Repairer:
                         await member.store.delete(name)
                 except StoreUnavailableError:
                     break
-                member.missed.pop(name, None)
+                member.missed_deletes.pop(name, None)
                 self._summary.deleted += 1
 
     async def _wait_turn(self, size: int) -> None:

@@ -34,7 +34,7 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores.calls import Calls, Deadline, get_each
+from replication.stores.call_deadlines import Calls, Deadline, get_each
 from replication.stores.names import check_folder, check_name, is_name
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Where a cluster's ZooKeeper is found, and how it is spoken to.
+"""The address of a cluster's ZooKeeper, with credentials and TLS.
 
     zk://HOST:PORT,HOST:PORT/NAME          everything of the cluster lies below the znode /NAME
 

@@ -1,4 +1,4 @@
-"""kazoo on one side, the event loop on the other.
+"""A kazoo handler that connects kazoo's thread with the event loop.
 
 kazoo runs a thread for the connection, and two more that call back. Here the socket of a connection that stands is the
 loop's (connection.py), and results, watches and changes of state go through one inbox, in the order in which the server
@@ -41,7 +41,7 @@ _kazoo_log.setLevel(logging.CRITICAL)
 RECONNECT_DELAY = 0.05  # seconds after all servers have been tried in vain; grows to MAX_RECONNECT_DELAY
 MAX_RECONNECT_DELAY = 0.5
 
-Connected = Callable[[float, float], None]
+ConnectedCallback = Callable[[float, float], None]
 """Told of a connection: when it was begun (clock), and the session timeout that was agreed on (seconds)."""
 
 
@@ -220,7 +220,7 @@ def make_client(
     address: Address,
     handler: LoopHandler,
     session_timeout: float,
-    connected: Connected,
+    connected: ConnectedCallback,
     interrupted: Callable[[Literal["suspended", "lost"]], None],
 ) -> Any:
     """A KazooClient that is not started yet.

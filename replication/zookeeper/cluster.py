@@ -53,7 +53,7 @@ async def open_coordination(
         await session.sync()
         if not await _has_format(session):
             if known_cluster:
-                raise _lost(address.url, known_cluster)
+                raise _wrong_cluster_error(address.url, known_cluster)
             if not create:
                 raise SqlError("55000", f"{address.url} holds no cluster: check the address and the name after it")
             await session.make_chroot()
@@ -77,7 +77,7 @@ async def join_cluster(coordination: Coordination, url: str, known: str = "", ne
     await coordination.sync()
     found = await coordination.get("cluster")
     if found is None and known:
-        raise _lost(url, known)
+        raise _wrong_cluster_error(url, known)
     if found is None:
         with contextlib.suppress(ConflictError):  # somebody else was first
             await coordination.create("cluster", orjson.dumps({"cluster": new or uuid.uuid4().hex}))
@@ -94,7 +94,7 @@ async def join_cluster(coordination: Coordination, url: str, known: str = "", ne
     return cluster
 
 
-def _lost(url: str, known: str) -> SqlError:
+def _wrong_cluster_error(url: str, known: str) -> SqlError:
     return SqlError(
         "55000",
         f"{url} does not hold the cluster {known}, to which the data of this node belong: ZooKeeper has lost its data, "

@@ -136,7 +136,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
                 self._unsent += msg[sent:]
             self._on_loop(self._await_room)
         except OSError as error:
-            self._on_loop(self._broken, socket, error)
+            self._on_loop(self._on_broken, socket, error)
 
     def _send(self, data: bytes | bytearray) -> int:
         try:
@@ -174,7 +174,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         self._failure, self._farewell = failure, farewell
         self._returned.set()
 
-    def _broken(self, socket: Any, error: OSError) -> None:
+    def _on_broken(self, socket: Any, error: OSError) -> None:
         if self._socket is socket:  # else it was given back before, and another one has come
             self._give_back(error)
 

@@ -188,7 +188,7 @@ class ZooKeeperCoordination:
         self._opened: asyncio.Future[None] = self._loop.create_future()
         connect_timeout = max(min(session_timeout / (2 * len(address.hosts)), MAX_CONNECT), 0.1)
         self._handler = LoopHandler(self._loop, address.tls_context(), connect_timeout)
-        self._client = make_client(address, self._handler, session_timeout, self._connected, self._interrupted)
+        self._client = make_client(address, self._handler, session_timeout, self._on_connected, self._on_interrupted)
         self._stopping: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
@@ -243,13 +243,13 @@ class ZooKeeperCoordination:
                 if on_loop is None or not await self._exists(full, on_loop):
                     return None
             except ZookeeperError as error:
-                self._refused(error, path)
+                self._raise_refusal(error, path)
 
     async def sync(self) -> None:
         try:
             await self._request(self._send_sync, by_leader=True)
         except ZookeeperError as error:
-            self._refused(error, "")
+            self._raise_refusal(error, "")
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         full = self._full(path)
@@ -263,7 +263,7 @@ class ZooKeeperCoordination:
                 if on_loop is None or not await self._exists(full, on_loop):
                     return []
             except ZookeeperError as error:
-                self._refused(error, path)
+                self._raise_refusal(error, path)
 
     async def create(self, path: str, data: bytes, ephemeral: bool = False) -> None:
         check_size([Create(path, data, ephemeral)])
@@ -276,9 +276,9 @@ class ZooKeeperCoordination:
             try:
                 await self._create(path, data, ephemeral)
             except ZookeeperError as error:
-                self._refused(error, path)
+                self._raise_refusal(error, path)
         except ZookeeperError as error:
-            self._refused(error, path)
+            self._raise_refusal(error, path)
 
     async def set(self, path: str, data: bytes, version: int = -1) -> int:
         check_size([Set(path, data, version)])
@@ -287,7 +287,7 @@ class ZooKeeperCoordination:
                 functools.partial(self._client.set_async, self._full(path), data, version), "write", by_leader=True
             )
         except ZookeeperError as error:
-            self._refused(error, path)
+            self._raise_refusal(error, path)
         new_version: int = stat.version
         return new_version
 
@@ -298,7 +298,7 @@ class ZooKeeperCoordination:
                 functools.partial(self._client.delete_async, self._full(path), version), "write", by_leader=True
             )
         except ZookeeperError as error:
-            self._refused(error, path)
+            self._raise_refusal(error, path)
 
     def multi(self, operations: Sequence[Operation]) -> Awaitable[list[int]]:
         check_size(operations)
@@ -321,7 +321,7 @@ class ZooKeeperCoordination:
         try:
             results = await sent
         except ZookeeperError as error:
-            self._refused(error, operations[0].path)
+            self._raise_refusal(error, operations[0].path)
         return self._versions(operations, results)
 
     def _versions(self, operations: Sequence[Operation], results: list[Any]) -> list[int]:
@@ -329,7 +329,7 @@ class ZooKeeperCoordination:
         failed has its error, those before it 'rolled back', those behind it 'runtime inconsistency'."""
         for index, result in enumerate(results):
             if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
-                self._refused(result, operations[index].path, index)
+                self._raise_refusal(result, operations[index].path, index)
         if len(results) != len(operations) or any(isinstance(result, Exception) for result in results):
             raise OutcomeUnknownError(f"ZooKeeper gave no clear answer to a multi: {results!r}")
         return [
@@ -364,14 +364,14 @@ class ZooKeeperCoordination:
             except NodeExistsError:
                 pass
             except ZookeeperError as error:
-                self._refused(error, "")
+                self._raise_refusal(error, "")
 
     async def open_to_the_world(self) -> bool:
         """Whether somebody without credentials may change what is below the chroot."""
         try:
             acls, _ = await self._request(functools.partial(self._client.get_acls_async, self.address.chroot))
         except ZookeeperError as error:
-            self._refused(error, "")
+            self._raise_refusal(error, "")
         return any(acl.id.scheme == "world" and acl.perms & ~1 for acl in acls)
 
     async def _exists(self, full: str, on_loop: _OnLoop) -> bool:
@@ -379,7 +379,7 @@ class ZooKeeperCoordination:
         try:
             return await self._request(functools.partial(self._client.exists_async, full, on_loop)) is not None
         except ZookeeperError as error:
-            self._refused(error, full)
+            self._raise_refusal(error, full)
 
     def _send_sync(self) -> Result:
         result: Result = self._client.sync_async(self.address.chroot)
@@ -388,7 +388,7 @@ class ZooKeeperCoordination:
     def _full(self, path: str) -> str:
         return f"{self.address.chroot}/{path}" if path else self.address.chroot
 
-    def _refused(self, error: Exception, path: str, index: int = 0) -> NoReturn:
+    def _raise_refusal(self, error: Exception, path: str, index: int = 0) -> NoReturn:
         """A final answer of the server: nothing was done."""
         for kind, reason in _CONFLICTS:
             if isinstance(error, kind):
@@ -426,7 +426,7 @@ class ZooKeeperCoordination:
             return
         self._in_flight[request] = None
         request.sent = time.monotonic()
-        request.send().rawlink(functools.partial(self._handler.to_loop, self._answered, request))
+        request.send().rawlink(functools.partial(self._handler.to_loop, self._on_answer, request))
 
     def _wait(self, request: _Request) -> None:
         self._waiting.append(request)
@@ -437,7 +437,7 @@ class ZooKeeperCoordination:
             self._waiting.remove(request)
             _fail(request, CoordinationUnavailableError(self._trouble()))
 
-    def _answered(self, request: _Request, result: Result) -> None:
+    def _on_answer(self, request: _Request, result: Result) -> None:
         if request not in self._in_flight:
             return
         del self._in_flight[request]
@@ -453,14 +453,14 @@ class ZooKeeperCoordination:
         elif isinstance(error, ZookeeperError):
             if isinstance(error, ConnectionLoss):
                 # kazoo tells of the broken connection a moment later; nothing is to be handed over until then.
-                self._interrupted("suspended")
-            self._unanswered(request)
+                self._on_interrupted("suspended")
+            self._on_no_answer(request)
         else:
             # An answer that kazoo could not read: it was carried out or refused, nobody knows.
             log.error("kazoo failed on an answer of ZooKeeper: %r", error)
-            self._unanswered(request)
+            self._on_no_answer(request)
 
-    def _unanswered(self, request: _Request) -> None:
+    def _on_no_answer(self, request: _Request) -> None:
         if request.kind == "write":
             _fail(request, OutcomeUnknownError("the connection to ZooKeeper broke before the answer came"))
         elif self._state == "lost":
@@ -472,7 +472,7 @@ class ZooKeeperCoordination:
 
     # --- the connection ------------------------------------------------------------------------------------------
 
-    def _connected(self, begun: float, session_timeout: float) -> None:
+    def _on_connected(self, begun: float, session_timeout: float) -> None:
         if self._state == "lost":
             return
         if self._giving_up is not None:
@@ -484,7 +484,7 @@ class ZooKeeperCoordination:
             request.sent = begun
         if not self._opened.done():
             self._opened.set_result(None)
-        self._change("connected")
+        self._set_state("connected")
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
             if request.timer is not None:
@@ -493,11 +493,11 @@ class ZooKeeperCoordination:
         if self._ticking is None:
             self._tick()
 
-    def _interrupted(self, state: SessionState) -> None:
+    def _on_interrupted(self, state: SessionState) -> None:
         if state == "lost" and self._state != "lost":
             self._over("the ZooKeeper session is over")
         elif state == "suspended" and self._state == "connected":
-            self._change("suspended")
+            self._set_state("suspended")
             self._giving_up = self._loop.call_later(self._timeout, self._give_up_stranded)
 
     def _trouble(self) -> str:
@@ -511,7 +511,7 @@ class ZooKeeperCoordination:
             shown += ": no majority of the servers is running, or they have lost data that this session has seen"
         return f"no session with ZooKeeper at {shown}"
 
-    def _change(self, state: Literal["connected", "suspended"]) -> None:
+    def _set_state(self, state: Literal["connected", "suspended"]) -> None:
         if state == self._state:
             return
         self._complained = time.monotonic()
@@ -537,7 +537,7 @@ class ZooKeeperCoordination:
         self._in_flight.clear()
         self._waiting.clear()
         for request in in_flight:
-            self._unanswered(request)
+            self._on_no_answer(request)
         for request in waiting:
             if request.timer is not None:
                 request.timer.cancel()
@@ -579,7 +579,7 @@ class ZooKeeperCoordination:
         for request in stranded:
             if request.kind == "read":
                 request.kind = "probe"
-            self._unanswered(request)
+            self._on_no_answer(request)
 
 
 def _fail(request: _Request, error: Exception) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from catalog.errors import SqlError
 from engine.checkpoint import EntryMark
 from replication.interface import ChangelogStore, Coordination, Head, LogEntry, ObjectMissingError
-from replication.local import Piece
+from replication.local import EntryRun
 from replication.log.layout import bulk_name, decode_head, object_name, paths
 from replication.log.leader import LeaderLog
 from replication.log.ledger_object import Position, VerifiedEntry, decode_object
@@ -90,7 +90,7 @@ class LedgerLog:
         url, ledger = self._bulk[name]
         await self._store_at(url).get_file(bulk_name(self._tablespace, ledger, name), path)
 
-    async def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
+    async def pieces(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
         """Raises 55000 for what has been dropped meanwhile, XX001 for damage."""
         parts: list[bytes] = []
         entries: list[VerifiedEntry] = []
@@ -148,6 +148,6 @@ class LedgerLog:
             await store.put_file(target, path)
 
 
-def _piece(entries: list[VerifiedEntry], previous: bytes, parts: list[bytes]) -> Piece:
+def _piece(entries: list[VerifiedEntry], previous: bytes, parts: list[bytes]) -> EntryRun:
     last = entries[-1]
-    return Piece(entries[0].entry.lsn, last.entry.lsn, last.entry.commit_time, previous, last.hash, b"".join(parts))
+    return EntryRun(entries[0].entry.lsn, last.entry.lsn, last.entry.commit_time, previous, last.hash, b"".join(parts))

@@ -15,8 +15,8 @@ from engine.bulk.thread import BulkThread
 from engine.checkpoint import EntryMark
 from engine.priority import Pace
 from replication.interface import ChangelogStore
-from replication.local import LocalChangelog, Piece
-from replication.segments import Entry
+from replication.local import EntryRun, LocalChangelog
+from replication.segments import SegmentEntry
 from shoal.archive.pieces import ArchivedEntry
 
 PIECE_BYTES = 8 << 20
@@ -35,7 +35,7 @@ class LogSource(Protocol):
     def hold(self, holder: str, after: int | None) -> None:
         """Keeps what is above an LSN, until the same holder says None."""
 
-    def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
+    def pieces(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
         """The entries above `after` up to a durable one, about PIECE_BYTES at a time. Raises XX001."""
 
     async def put_bulk(self, name: str, store: ChangelogStore, target: str) -> None:
@@ -53,13 +53,13 @@ class LocalLog:
         return EntryMark(hash_.hex() if commit_time else "", commit_time)
 
     def oldest(self) -> int | None:
-        return self._log.whole_from()
+        return self._log.first_complete_lsn()
 
     def hold(self, holder: str, after: int | None) -> None:
         self._log.hold(holder, after)
 
-    async def pieces(self, after: int, upto: int) -> AsyncIterator[Piece]:
-        found = self._log.pieces(after, upto, PIECE_BYTES, Pace().pause)
+    async def pieces(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
+        found = self._log.entry_runs(after, upto, PIECE_BYTES, Pace().pause)
         thread = BulkThread("changelog")
         try:
             while (piece := await thread.run(next, found, None)) is not None:
@@ -106,5 +106,5 @@ class LocalLog:
         await store.put_file(target, self._log.find_bulk(name))
 
 
-def _some(entries: Iterator[Entry]) -> list[Entry]:
+def _some(entries: Iterator[SegmentEntry]) -> list[SegmentEntry]:
     return list(islice(entries, ENTRIES))

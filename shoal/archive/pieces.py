@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
+from replication.commit_parts import Parts, split_parts
 from replication.entry import HAS_FILES, HEADER_SIZE, JOINT, decode_header, entry_hash, flags_and_length, verify
-from replication.joint_parts import Parts, split_parts
 from replication.log.ledger_object import split_files
 from shoal.archive.layout import damaged
 

@@ -35,7 +35,7 @@ from engine.storage.checkpoint import Checkpoint
 from engine.storage.joints import whole
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.views import Generation
-from replication.joint_parts import Parts
+from replication.commit_parts import Parts
 from shoal.archive.contents import ArchivedSpace, Found, reach, stored_bytes
 from shoal.archive.layout import PieceName, Record, SpaceRecord
 from shoal.archive.pieces import ArchivedEntry

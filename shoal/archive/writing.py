@@ -57,7 +57,7 @@ from shoal.archive.restoring import OnRestored, Target, fill, plan
 if TYPE_CHECKING:
     from engine.node.node import Node
     from engine.storage.tablespace import Tablespace
-    from replication.local import Piece
+    from replication.local import EntryRun
 
 TIMEOUT = 60.0  # seconds for a call of the store
 
@@ -305,7 +305,7 @@ class _Backup:
         )
         return entry.hash
 
-    async def _put_piece(self, item: _Space, piece: Piece) -> None:
+    async def _put_piece(self, item: _Space, piece: EntryRun) -> None:
         name = piece_name(item.identity, piece.first, piece.last)
         bodies = bodies_of(piece.data)
         runs = await asyncio.to_thread(lambda: [run for body in bodies for run in runs_of(body)])

@@ -24,22 +24,22 @@ from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Epoch
 from replication.log.layout import decode_spec, encode, paths
 from replication.log.settings import Clock
-from replication.observer import Observed, Observer
+from replication.observer import ObservedTablespace, Observer
 from replication.placement import (
     DEFAULT_TABLESPACE,
     MOVES,
     AddReplica,
     Change,
+    ClusterPlacement,
     DropReplica,
     Move,
     MoveLeader,
-    Picture,
-    Placed,
     PlacementSettings,
+    TablespacePlacement,
     decode_move,
     encode_move,
     move_path,
-    plan,
+    plan_change,
 )
 
 log = logging.getLogger("shoal.cluster")
@@ -145,7 +145,7 @@ class Controller:
             return None
         coordination = self._coordination()
         await self._clear(coordination)
-        change = plan(self.picture(), self._settings.placement)
+        change = plan_change(self.picture(), self._settings.placement)
         if change is None:
             return None
         seen = self._observer.tablespaces[change.tablespace]
@@ -155,7 +155,7 @@ class Controller:
             made = await self._replace(coordination, seen, change)
         return change if made else None
 
-    def picture(self) -> Picture:
+    def picture(self) -> ClusterPlacement:
         """What the observer sees now, with what this controller remembers."""
         settings, now = self._settings, self._clock.monotonic()
         nodes = {name: node.load for name, node in self._observer.nodes.items()}
@@ -168,8 +168,8 @@ class Controller:
         settling = (item.move for item in made if now - item.at < settings.settle)
         home = [item.epoch.leader for item in seen if settings.gathers and item.spec.name == DEFAULT_TABLESPACE]
         since = self._clock.wall() - settings.tied * 1e6
-        tied = (item.tablespace for item in seen if item.tied > since)
-        return Picture(
+        tied = (item.tablespace for item in seen if item.last_needed_together > since)
+        return ClusterPlacement(
             nodes,
             [
                 self._placed(item, resting.get(item.tablespace))
@@ -182,7 +182,7 @@ class Controller:
             home[0] if home else "",
         )
 
-    def _placed(self, seen: Observed, made: Made | None) -> Placed:
+    def _placed(self, seen: ObservedTablespace, made: Made | None) -> TablespacePlacement:
         ready = frozenset(
             node
             for node, replica in seen.replicas.items()
@@ -190,11 +190,15 @@ class Controller:
         )
         # A move that is under way counts as done, or the next one would be planned without it.
         under_way = made is not None and made.epoch == seen.epoch.epoch
-        return Placed(seen.tablespace, seen.spec, made.move.to if made and under_way else seen.epoch.leader, ready)
+        return TablespacePlacement(
+            seen.tablespace, seen.spec, made.move.to if made and under_way else seen.epoch.leader, ready
+        )
 
     # --- changes -------------------------------------------------------------------------------------------------
 
-    async def _replace(self, coordination: Coordination, seen: Observed, change: AddReplica | DropReplica) -> bool:
+    async def _replace(
+        self, coordination: Coordination, seen: ObservedTablespace, change: AddReplica | DropReplica
+    ) -> bool:
         path = paths(change.tablespace).spec
         found = await coordination.get(path)
         if found is None or decode_spec(found.data) != seen.spec:
@@ -209,7 +213,7 @@ class Controller:
         await coordination.set(path, encode(dataclasses.replace(seen.spec, replicas=replicas)), found.version)
         return True
 
-    async def _move(self, coordination: Coordination, seen: Observed, change: MoveLeader) -> bool:
+    async def _move(self, coordination: Coordination, seen: ObservedTablespace, change: MoveLeader) -> bool:
         move = Move(change.leader, change.to, seen.epoch.epoch)
         log.info("%s is to be led by %s in place of %s: %s", seen.name, change.to, change.leader, change.why)
         with contextlib.suppress(ConflictError):

@@ -130,7 +130,7 @@ class StoreMender:
         summary = await self._repair(store, leader)
         if (quorum.leaving and summary.failed) or leader.store_url != url:
             return summary
-        leader.store_url = str(quorum.settled())  # so that the next ledger does not name the member again
+        leader.store_url = str(quorum.without_leaving())  # so that the next ledger does not name the member again
         await leader.list.edit_segments(lambda ledgers: _under(quorum, covered, ledgers))
         await leader.edit_ledgers(lambda ledgers: _under(quorum, covered, ledgers))
         if quorum.leaving:
@@ -179,7 +179,7 @@ class StoreMender:
         found = await coordination.get(path)
         if found is None or decode_spec(found.data).store != str(quorum):
             return
-        spec = dataclasses.replace(decode_spec(found.data), store=str(quorum.settled()))
+        spec = dataclasses.replace(decode_spec(found.data), store=str(quorum.without_leaving()))
         await coordination.set(path, encode(spec), found.version)
         log.info("%s is no longer needed by tablespace %s", ", ".join(quorum.leaving), spec.name)
 
@@ -217,14 +217,16 @@ class Epochs:
 def _names_others(quorum: QuorumUrl, ledgers: Ledgers) -> bool:
     """Whether a ledger is still listed with a member that has left."""
     found = (parse_quorum(store) for store in dict.fromkeys(ledger.store for ledger in ledgers))
-    return any(lies is not None and lies.leaving and lies.settled() == quorum.settled() for lies in found)
+    return any(
+        lies is not None and lies.leaving and lies.without_leaving() == quorum.without_leaving() for lies in found
+    )
 
 
 def _under(quorum: QuorumUrl, covered: int, ledgers: Ledgers) -> Ledgers:
     """The list with ledgers under the store as it is without the members that leave: those up to the covered one, that
     lie on no other members than it has, or had until now; and those that were only ever written to the same members."""
     members = {*quorum.active, *quorum.leaving}
-    settled = str(quorum.settled())
+    settled = str(quorum.without_leaving())
 
     @cache
     def moves(store: str) -> tuple[bool, bool]:
@@ -232,7 +234,9 @@ def _under(quorum: QuorumUrl, covered: int, ledgers: Ledgers) -> Ledgers:
         lies = parse_quorum(store)
         if lies is None:
             return False, False
-        return members.issuperset(lies.active) and lies.ack >= quorum.ack, lies.settled() == quorum.settled()
+        return members.issuperset(
+            lies.active
+        ) and lies.ack >= quorum.ack, lies.without_leaving() == quorum.without_leaving()
 
     def change(ledger: Ledger) -> Ledger:
         copied, same = moves(ledger.store)

@@ -46,7 +46,7 @@ class Region:
             seen = observer.tablespaces.values()
             if observer.stale or not seen:
                 continue
-            oldest = {item.tablespace.hex(): item.listed.first_ledger for item in seen}
+            oldest = {item.tablespace.hex(): item.ledger_list.first_ledger for item in seen}
             try:
                 gone = await sweep(self._store, oldest)
             except StoreUnavailableError as error:

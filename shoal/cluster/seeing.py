@@ -13,7 +13,7 @@ from catalog.errors import SqlError
 from engine.checkpoint.digest import Digest
 from engine.cluster_view import DEFAULT, CheckpointView, LedgerView, NodeView, ReplicaView, TablespaceView
 from engine.node.node import Node as EngineNode
-from replication.checks import Report, report
+from replication.checks import ReplicaReport, write_report
 from replication.interface import (
     ConflictError,
     Coordination,
@@ -72,9 +72,9 @@ class ObservedCluster:
                 item.spec.preferred_leader,
                 item.spec.max_leader_inactivity,
                 item.spec.store,
-                item.tied,
-                item.listed.count,
-                item.listed.bytes,
+                item.last_needed_together,
+                item.ledger_list.count,
+                item.ledger_list.bytes,
             )
             for tablespace, item in sorted(self._observer.tablespaces.items(), key=lambda pair: pair[1].name)
         ]
@@ -151,10 +151,10 @@ async def _report(
     now: int,
 ) -> None:
     if isinstance(found, SqlError):
-        made = Report(error=found.message, reported=now)
+        made = ReplicaReport(error=found.message, reported=now)
     else:
-        made = Report(found.lsn, found.total, found.parts, reported=now)
+        made = ReplicaReport(found.lsn, found.total, found.parts, reported=now)
     try:
-        await report(coordination(), tablespace, check, node, made)
+        await write_report(coordination(), tablespace, check, node, made)
     except (CoordinationUnavailableError, SqlError) as error:
         log.warning("check %s could not be reported: %s", check.hex(), error)

@@ -27,9 +27,9 @@ from catalog.rows import (
     PREPARED_TRANSACTIONS,
     SPACE_REQUESTS,
 )
-from replication.checks import Report, folder, read_reports
+from replication.checks import ReplicaReport, checks_folder, read_reports
 from replication.interface import Coordination
-from replication.observer import Observed
+from replication.observer import ObservedTablespace
 from shoal.commands.check_indexes import check_indexes
 from shoal.commands.looking import Cluster, ask, conninfo, looking_at, table
 
@@ -67,7 +67,7 @@ async def run(options: argparse.Namespace) -> int:
     return 0 if equal else 1
 
 
-def expected(tablespace: Observed) -> set[str]:
+def expected(tablespace: ObservedTablespace) -> set[str]:
     """The nodes whose replicas are to answer: those that are there, and those that should be; but not those that are
     still being made."""
     named = {*tablespace.spec.replicas, *tablespace.replicas}
@@ -76,9 +76,9 @@ def expected(tablespace: Observed) -> set[str]:
 
 async def gather(
     cluster: Cluster, tablespace: bytes, check: str, wanted: Collection[str], timeout: float
-) -> dict[str, Report]:
+) -> dict[str, ReplicaReport]:
     """The reports that come in time, of replicas that live; those of others are not waited for."""
-    reports: dict[str, Report] = {}
+    reports: dict[str, ReplicaReport] = {}
     try:
         async with asyncio.timeout(timeout):
             while True:
@@ -86,7 +86,7 @@ async def gather(
                 alive = cluster.observer.tablespaces[tablespace].replicas.keys()
                 if all(node in reports for node in wanted if node in alive):
                     return reports
-                await _change(cluster.coordination, folder(tablespace, check))
+                await _change(cluster.coordination, checks_folder(tablespace, check))
     except TimeoutError:
         return reports
 
@@ -104,7 +104,7 @@ async def _change(coordination: Coordination, path: str) -> None:
 # ---- what it comes to -----------------------------------------------------------------------------------------------
 
 
-def compare(reports: Mapping[str, Report], wanted: Collection[str], leader: str) -> dict[str, list[str]]:
+def compare(reports: Mapping[str, ReplicaReport], wanted: Collection[str], leader: str) -> dict[str, list[str]]:
     """What is wrong with each replica, in words; nothing where it is equal to the leader's (or to the first one's)."""
     good = {node: item for node, item in reports.items() if not item.error}
     reference = good.get(leader) or next((good[node] for node in sorted(good)), None)
@@ -122,7 +122,7 @@ def compare(reports: Mapping[str, Report], wanted: Collection[str], leader: str)
     return found
 
 
-def different(report: Report, reference: Report) -> list[int]:
+def different(report: ReplicaReport, reference: ReplicaReport) -> list[int]:
     """The storage ids whose content differs."""
     ids = sorted({*report.parts, *reference.parts})
     return [item for item in ids if report.parts.get(item) != reference.parts.get(item)]
@@ -147,7 +147,7 @@ async def _names(where: str) -> dict[int, str]:
 
 
 def found(
-    verdict: Mapping[str, list[str]], reports: Mapping[str, Report], names: Mapping[int, str]
+    verdict: Mapping[str, list[str]], reports: Mapping[str, ReplicaReport], names: Mapping[int, str]
 ) -> list[dict[str, object]]:
     """What each replica's report comes to, as the JSON has it."""
     reference = next((reports[node] for node in sorted(verdict) if not verdict[node]), None)
@@ -174,7 +174,7 @@ def found(
     return lines
 
 
-def show(tablespace: str, lines: Sequence[Mapping[str, Any]], reports: Mapping[str, Report]) -> None:
+def show(tablespace: str, lines: Sequence[Mapping[str, Any]], reports: Mapping[str, ReplicaReport]) -> None:
     """Prints it for people."""
     equal = bool(lines) and all(line["equal"] for line in lines)
     rows = [(line["node"], line["wrong"] or "equal", line["lsn"], line["hash"]) for line in lines]

@@ -16,7 +16,7 @@ from catalog.errors import SqlError
 from engine.storage.examination import bulk_files, examine_tables, in_use
 from engine.storage.runs import file_checksum
 from replication.examination import examine
-from replication.segments import Entry
+from replication.segments import SegmentEntry
 from shoal.config import ConfigError
 
 LOW = 1 << 30  # bytes free on the disk that are called low
@@ -106,8 +106,8 @@ def _examine(directory: Path, name: str) -> Report:
     return report
 
 
-def _bulk_of(folder: Path) -> Callable[[Entry], str]:
-    def look(entry: Entry) -> str:
+def _bulk_of(folder: Path) -> Callable[[SegmentEntry], str]:
+    def look(entry: SegmentEntry) -> str:
         try:
             for name, expected in bulk_files(entry.body):
                 path = folder / "bulk" / name

@@ -16,7 +16,7 @@ from catalog.errors import SqlError
 from catalog.functions.quoting import quote_identifier
 from replication.interface import ConflictError
 from replication.log.layout import decode_epoch, decode_ledgers, paths
-from replication.observer import Observed
+from replication.observer import ObservedTablespace
 from replication.placement import DEFAULT_TABLESPACE, Move, decode_move, encode_move, move_path
 from shoal.commands.looking import Cluster, looking_at
 from shoal.config import ConfigError
@@ -57,7 +57,7 @@ def _told(options: argparse.Namespace, leader: str, before: str, seconds: float,
         print(text)
 
 
-def _check(cluster: Cluster, asked: Observed, to: str) -> None:
+def _check(cluster: Cluster, asked: ObservedTablespace, to: str) -> None:
     """Raises ConfigError for a node that could not lead, or only after a long time without a leader."""
     cluster.address(to)
     everything = sorted(cluster.observer.tablespaces.values(), key=lambda item: item.name)
@@ -70,7 +70,7 @@ def _check(cluster: Cluster, asked: Observed, to: str) -> None:
             raise ConfigError(f'node {to} is {behind} entries behind the head of tablespace "{item.name}"')
 
 
-async def _ask(cluster: Cluster, asked: Observed, move: Move) -> None:
+async def _ask(cluster: Cluster, asked: ObservedTablespace, move: Move) -> None:
     """Leaves the request. Raises ConfigError when another one is under way."""
     path, coordination = move_path(asked.tablespace), cluster.coordination
     while True:
@@ -95,7 +95,7 @@ async def _ask(cluster: Cluster, asked: Observed, move: Move) -> None:
             continue
 
 
-async def _wait(cluster: Cluster, asked: Observed, to: str, timeout: float) -> None:
+async def _wait(cluster: Cluster, asked: ObservedTablespace, to: str, timeout: float) -> None:
     """Returns when the node leads. Raises ConfigError when another one does, or nobody in time."""
     where, before = paths(asked.tablespace), asked.epoch
     deadline = time.monotonic() + timeout

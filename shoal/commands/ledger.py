@@ -39,7 +39,7 @@ from replication.log.ledger_object import Position, decode_object
 from replication.log.ledgers import Ledgers, last_lsn
 from replication.log.objects import ObjectMap
 from replication.log.settings import LogGoneError
-from replication.observer import Observed
+from replication.observer import ObservedTablespace
 from shoal.commands.check import name_of
 from shoal.commands.looking import Cluster, Stores, age, looking_at, moment, size, table, timestamp
 from shoal.config import ConfigError
@@ -69,7 +69,7 @@ def _line(value: Mapping[str, object]) -> None:
 LEDGERS = ("LEDGER", "STATE", "EPOCH", "FIRST LSN", "LAST LSN", "SIZE", "CLOSED", "STORE")
 
 
-async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: Observed) -> int:
+async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: ObservedTablespace) -> int:
     """Page by page: there may be many more than fit into memory as text."""
     header = True
     async for page in _pages(cluster, tablespace):
@@ -94,7 +94,7 @@ async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
     return 0
 
 
-async def _pages(cluster: Cluster, tablespace: Observed) -> AsyncIterator[Ledgers]:
+async def _pages(cluster: Cluster, tablespace: ObservedTablespace) -> AsyncIterator[Ledgers]:
     try:
         async for page in LedgerListReader(tablespace.tablespace).all_pages(cluster.coordination):
             yield page
@@ -105,7 +105,7 @@ async def _pages(cluster: Cluster, tablespace: Observed) -> AsyncIterator[Ledger
 # ---- show -----------------------------------------------------------------------------------------------------------
 
 
-async def _show(options: argparse.Namespace, cluster: Cluster, tablespace: Observed, stores: Stores) -> int:
+async def _show(options: argparse.Namespace, cluster: Cluster, tablespace: ObservedTablespace, stores: Stores) -> int:
     pages = LedgerListReader(tablespace.tablespace)
     try:
         found = await pages.find_ledger(cluster.coordination, options.ledger)
@@ -142,9 +142,9 @@ class Reading:
     entries: int = 0
 
 
-async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: Observed, stores: Stores) -> int:
+async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: ObservedTablespace, stores: Stores) -> int:
     head = await _head(cluster, tablespace)
-    begin = tablespace.listed.first_lsn
+    begin = tablespace.ledger_list.first_lsn
     oldest = head.lsn + 1 if begin is None else begin
     first = oldest if options.first is None else options.first
     last = head.lsn if options.last is None else min(options.last, head.lsn)
@@ -168,7 +168,7 @@ async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
     return 0
 
 
-async def _head(cluster: Cluster, tablespace: Observed) -> Head:
+async def _head(cluster: Cluster, tablespace: ObservedTablespace) -> Head:
     """The head of now, rather than of the last look."""
     await cluster.coordination.sync()
     found = await cluster.coordination.get(paths(tablespace.tablespace).head)
@@ -176,7 +176,7 @@ async def _head(cluster: Cluster, tablespace: Observed) -> Head:
 
 
 async def _entries(
-    cluster: Cluster, tablespace: Observed, stores: Stores, head: Head, last: int, reading: Reading
+    cluster: Cluster, tablespace: ObservedTablespace, stores: Stores, head: Head, last: int, reading: Reading
 ) -> AsyncIterator[LogEntry]:
     """Entries behind `reading.position` up to `last`, verified. Raises XX001 for what is damaged or missing."""
     objects = ObjectMap(tablespace.tablespace, stores)
@@ -253,7 +253,7 @@ class Names:
                 self._names[item.storage_id] = f"{self._schemas.get(item.schema, '?')}.{item.name}"
 
 
-async def _checkpointed(tablespace: Observed, stores: Stores) -> list[SchemaObject]:
+async def _checkpointed(tablespace: ObservedTablespace, stores: Stores) -> list[SchemaObject]:
     """The catalog of the newest checkpoint that is there."""
     store = stores("")
     root = tablespace_folder(tablespace.tablespace).rstrip("/")

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from catalog.errors import SqlError
 from replication.interface import ChangelogStore, Coordination, CoordinationUnavailableError, StoreUnavailableError
-from replication.observer import Observed, Observer
+from replication.observer import ObservedTablespace, Observer
 from replication.stores import open_store
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import ConfigError
@@ -35,9 +35,9 @@ class Cluster:
     coordination: Coordination
     observer: Observer
 
-    def tablespace(self, name: str) -> Observed:
+    def tablespace(self, name: str) -> ObservedTablespace:
         """Raises ConfigError with the names that there are."""
-        found = self.observer.named(name)
+        found = self.observer.tablespace_by_name(name)
         if found is None:
             names = ", ".join(sorted(item.name for item in self.observer.tablespaces.values())) or "none"
             raise ConfigError(f'there is no tablespace "{name}" in {self.url}; there are: {names}')
@@ -50,7 +50,7 @@ class Cluster:
             raise ConfigError(f"node {node} is not there")
         return found.host, found.port
 
-    def leader(self, tablespace: Observed) -> tuple[str, int]:
+    def leader(self, tablespace: ObservedTablespace) -> tuple[str, int]:
         """Where the leader listens. Raises ConfigError."""
         if not tablespace.epoch.leader:
             raise ConfigError(f'tablespace "{tablespace.name}" has no leader at the moment; retry in a few seconds')

@@ -125,8 +125,8 @@ def _tablespace(
         "tablespace": item.name, "id": item.tablespace.hex(), "leader": item.leader or None, "epoch": item.epoch,
         "head_lsn": item.head, "head_time": moment(item.head_time), "live_replicas": live,
         "expected_replicas": item.expected_replicas, "under_replicated": live < item.expected_replicas,
-        "ledgers": observed.listed.count + len(observed.ledgers),
-        "bytes": observed.listed.bytes
+        "ledgers": observed.ledger_list.count + len(observed.ledgers),
+        "bytes": observed.ledger_list.bytes
         + sum(ledger.bytes for ledger in observed.ledgers if ledger.last is not None) + observed.head.bytes,
         "checkpoint_lsn": checkpoint.lsn if checkpoint else None,
         "checkpoint_created": moment(checkpoint.created) if checkpoint else None, "store": item.store or None,

@@ -23,7 +23,7 @@ from replication.interface import ConflictError, Coordination, Spec
 from replication.log.layout import decode_ledgers, decode_spec, encode, paths
 from replication.log.ledger_list import LedgerListReader
 from replication.log.settings import LogGoneError
-from replication.observer import Observed
+from replication.observer import ObservedTablespace
 from replication.placement import DEFAULT_TABLESPACE
 from replication.stores import claim, open_store
 from replication.stores.members import QuorumUrl, parse_quorum
@@ -65,7 +65,7 @@ async def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _store_of(coordination: Coordination, item: Observed) -> str:
+async def _store_of(coordination: Coordination, item: ObservedTablespace) -> str:
     found = await coordination.get(paths(item.tablespace).spec)
     return item.spec.store if found is None else decode_spec(found.data).store
 
@@ -97,7 +97,7 @@ def moved(spec: Spec, new: str) -> Spec:
     return dataclasses.replace(spec, store=new, former_stores=former)
 
 
-def _of_one_store(cluster: Cluster, name: str | None) -> list[Observed]:
+def _of_one_store(cluster: Cluster, name: str | None) -> list[ObservedTablespace]:
     """The named tablespace, or pg_default and all that lie where it lies."""
     if name is not None:
         return [cluster.tablespace(name)]
@@ -168,10 +168,12 @@ def changed(spec: Spec, old: str, new: str) -> Spec:
     quorum = parse_quorum(spec.store)
     if quorum is None:
         raise SqlError("22023", f'the store of tablespace "{spec.name}" is not a quorum store: {spec.store}')
-    return dataclasses.replace(spec, store=str(quorum.replaced(old, new) if new else quorum.drained(old)))
+    return dataclasses.replace(
+        spec, store=str(quorum.with_member_replaced(old, new) if new else quorum.with_member_leaving(old))
+    )
 
 
-def _chosen(cluster: Cluster, name: str | None, old: str) -> list[Observed]:
+def _chosen(cluster: Cluster, name: str | None, old: str) -> list[ObservedTablespace]:
     """The tablespaces whose store has the member. Raises ConfigError for none."""
     if name is not None:
         return [cluster.tablespace(name)]
@@ -182,7 +184,7 @@ def _chosen(cluster: Cluster, name: str | None, old: str) -> list[Observed]:
     return sorted(found, key=lambda item: item.name)
 
 
-def _members(item: Observed) -> tuple[str, ...]:
+def _members(item: ObservedTablespace) -> tuple[str, ...]:
     quorum: QuorumUrl | None = parse_quorum(item.spec.store)
     return quorum.active if quorum is not None else ()
 

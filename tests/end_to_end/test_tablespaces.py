@@ -482,7 +482,7 @@ from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
 Tablespace.prepare.__func__.__kwdefaults__.update(flush_bytes=60_000, flush_versions=800)
 LocalChangelog.__init__.__kwdefaults__.update(segment_bytes=100_000)
-called, places = LocalChangelog._called, []
+called, places = LocalChangelog._on_turn_end, []
 
 def late(self):
     if self._directory not in places:
@@ -499,7 +499,7 @@ def again(self):
         self._state = "called"
         called(self)
 
-LocalChangelog._called = late
+LocalChangelog._on_turn_end = late
 {planted}
 from shoal.cli import main
 sys.exit(main(sys.argv[1:]))

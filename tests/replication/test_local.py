@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from catalog.errors import SqlError
+from replication.file_sync import RingSync, kernel_can_sync
 from replication.files import Files
 from replication.local import DurableMark, LocalChangelog
 from replication.segments import BLOCK
-from replication.syncing import RingSync, kernel_can_sync
 
 TABLESPACE = b"t" * 16
 

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.errors import SqlError
 from replication.local import LocalChangelog
-from replication.segments import Entry, walk
+from replication.segments import SegmentEntry, chain_entries
 from tests.replication.test_local import TABLESPACE, Harness, body
 
 
@@ -56,14 +56,14 @@ def test_pieces_are_the_bytes_of_the_entries_and_chain(tmp_path: Path) -> None:
     log = Harness(tmp_path)
     log.log.hold("reader", 0)
     log.write(1, 400)
-    pieces = list(log.log.pieces(50, 390, 4000))
+    pieces = list(log.log.entry_runs(50, 390, 4000))
     assert len(pieces) > 5
     assert (pieces[0].first, pieces[-1].last, pieces[-1].commit_time) == (51, 390, 1390)
     for before, piece in itertools.pairwise(pieces):
         assert (piece.first, piece.previous) == (before.last + 1, before.hash)
     for piece in pieces:
         data = memoryview(bytes(4096) + piece.data)
-        found = list(walk(data, piece.first, piece.previous, TABLESPACE))
+        found = list(chain_entries(data, piece.first, piece.previous, TABLESPACE))
         assert [entry.header.lsn for entry in found] == list(range(piece.first, piece.last + 1))
         assert found[-1].hash == piece.hash
     _close(log)
@@ -92,31 +92,31 @@ def test_entries_whose_files_have_gone_are_not_whole(tmp_path: Path) -> None:
     """Segments go whole: entries stay that refer to what nobody has kept."""
     log = Harness(tmp_path)
     log.write(1, 20)
-    assert log.log.whole_from() == 1
+    assert log.log.first_complete_lsn() == 1
     for name in ("early", "kept", "late"):
         Path(log.log.bulk_path(name)).write_bytes(b"rows")
     log.log.drop_bulk("early", 10)
-    assert log.log.whole_from() == 11
+    assert log.log.first_complete_lsn() == 11
     log.log.hold("reader", 10)
     log.log.drop_bulk("kept", 12)
-    assert log.log.whole_from() == 11
+    assert log.log.first_complete_lsn() == 11
     _close(log)
 
     again = Harness(tmp_path)
     assert again.log.oldest_lsn() == 1
-    assert again.log.whole_from() == 11
+    assert again.log.first_complete_lsn() == 11
     again.log.hold("reader", 11)
     again.log.retire(20)
-    assert again.log.whole_from() == 11
+    assert again.log.first_complete_lsn() == 11
     assert Path(again.log.find_bulk("kept")).read_bytes() == b"rows"
     again.log.hold("reader", None)
-    assert again.log.whole_from() == 13
+    assert again.log.first_complete_lsn() == 13
     again.log.drop_bulk("late", 15)
     _close(again)
 
     last = Harness(tmp_path)
     assert last.log.bulk_names() == []
-    assert (last.log.oldest_lsn(), last.log.whole_from()) == (1, 16)
+    assert (last.log.oldest_lsn(), last.log.first_complete_lsn()) == (1, 16)
     _close(last)
 
 
@@ -127,9 +127,9 @@ def test_what_an_older_release_has_kept_is_taken_for_gone(tmp_path: Path) -> Non
     mark = tmp_path / "durable"
     mark.write_bytes(mark.read_bytes()[:1024].ljust(4096, b"\0"))
     again = Harness(tmp_path)
-    assert again.log.whole_from() == 21
+    assert again.log.first_complete_lsn() == 21
     again.write(21, 22)
-    assert again.log.whole_from() == 21
+    assert again.log.first_complete_lsn() == 21
     _close(again)
 
 
@@ -144,18 +144,20 @@ def test_reading_from_the_middle_does_not_begin_at_the_segment_s_beginning(
     assert len(log.log.segments()) > 2
     starts = list[int]()
 
-    def watched(data: memoryview, first: int, previous: bytes, tablespace: bytes, offset: int) -> Iterator[Entry]:
+    def watched(
+        data: memoryview, first: int, previous: bytes, tablespace: bytes, offset: int
+    ) -> Iterator[SegmentEntry]:
         starts.append(first)
-        return walk(data, first, previous, tablespace, offset)
+        return chain_entries(data, first, previous, tablespace, offset)
 
     whole = [(entry.header.lsn, entry.hash) for entry in log.log.entries(0, 900)]
-    monkeypatch.setattr("replication.local.walk", watched)
+    monkeypatch.setattr("replication.local.chain_entries", watched)
     for after in (0, 1, 250, 433, 434, 435, 899):
         starts.clear()
         assert [(entry.header.lsn, entry.hash) for entry in log.log.entries(after, 900)] == whole[after:]
         assert after - 40 <= starts[0] <= after + 1
     rests = list[int]()
-    first, *_ = log.log.pieces(433, 900, 10_000, lambda: rests.append(1))
+    first, *_ = log.log.entry_runs(433, 900, 10_000, lambda: rests.append(1))
     assert (first.first, first.previous) == (434, whole[432][1])
     assert len(rests) == 2  # after 512 and 768
     _close(log)

@@ -75,7 +75,7 @@ async def test_it_knows_everything_once_it_is_started(cluster: Cluster) -> None:
     assert (seen.name, seen.spec.expected_replicas, seen.epoch, seen.head.lsn) == ("pg_default", 2, Epoch(3, "a"), 7)
     assert (seen.ledgers, seen.checkpoints) == ((Ledger(1, 3, 1),), (Checkpoint(5, "cd", "f", 10, 1),))
     assert seen.replicas == {"a": Replica("a", "leader", 7), "b": Replica("b", "follower", 6, 4)}
-    assert observer.named("pg_default") == seen and observer.named("other") is None
+    assert observer.tablespace_by_name("pg_default") == seen and observer.tablespace_by_name("other") is None
 
 
 async def test_it_follows_what_changes_and_goes(cluster: Cluster) -> None:
@@ -98,17 +98,17 @@ async def test_a_tablespace_is_followed_from_its_making_to_its_end(cluster: Clus
     observer, writer, other = cluster.observer, cluster.writer, bytes(16)
     root = f"tablespaces/{other.hex()}"
     await writer.create(f"{root}/spec", encode(Spec("fast", ("a",))))
-    await until(lambda: observer.named("fast") is not None)
+    await until(lambda: observer.tablespace_by_name("fast") is not None)
     await writer.create(f"{root}/head", encode_head(Head(1, 1, "", 1, 1)))
     await until(lambda: observer.tablespaces[other].head.lsn == 1)
     for part in ("head", "spec"):
         await writer.delete(f"{root}/{part}")
     await writer.delete(root)
     await until(lambda: other not in observer.tablespaces)
-    assert observer.named("pg_default") is not None
+    assert observer.tablespace_by_name("pg_default") is not None
     await writer.create("tablespaces/no-id-of-a-tablespace", b"{}")
     await writer.create(f"{root}/spec", encode(Spec("again", ("a",))))
-    await until(lambda: observer.named("again") is not None)
+    await until(lambda: observer.tablespace_by_name("again") is not None)
     assert set(observer.tablespaces) == {TABLESPACE, other}
 
 

@@ -19,7 +19,7 @@ from catalog import rows as system_rows
 from catalog.schema import Column, Schema, Table
 from catalog.types.base import TypeRef
 from engine.storage.edits import Edits
-from replication.checks import Report
+from replication.checks import ReplicaReport
 from replication.interface import (
     Checkpoint,
     Coordination,
@@ -304,8 +304,8 @@ def test_what_was_dropped_is_said_to_be(made: Made, capsys: Capture) -> None:
 # ---- check, checkpoint ----------------------------------------------------------------------------------------------
 
 
-def report(total: str, **parts: tuple[int, str]) -> Report:
-    return Report(9, total, {int(name[1:]): part for name, part in parts.items()})
+def report(total: str, **parts: tuple[int, str]) -> ReplicaReport:
+    return ReplicaReport(9, total, {int(name[1:]): part for name, part in parts.items()})
 
 
 def test_replicas_are_compared_table_by_table(capsys: Capture) -> None:
@@ -313,7 +313,7 @@ def test_replicas_are_compared_table_by_table(capsys: Capture) -> None:
         "a": report("x", t5=(1, "s"), t120=(3, "p"), t121=(2, "q")),
         "b": report("x", t5=(1, "s"), t120=(3, "p"), t121=(2, "q")),
         "c": report("y", t5=(1, "s"), t120=(4, "P")),
-        "d": Report(error="snapshot too old"),
+        "d": ReplicaReport(error="snapshot too old"),
     }
     verdict = compare(reports, {"a", "b", "c", "d", "e"}, "b")
     assert verdict == {"a": [], "b": [], "c": ["differs"], "d": ["snapshot too old"], "e": ["did not answer"]}
@@ -332,7 +332,7 @@ def test_replicas_are_compared_table_by_table(capsys: Capture) -> None:
 
 
 def test_a_digest_of_another_lsn_is_not_equal() -> None:
-    reports = {"a": Report(9, "x"), "b": Report(8, "x")}
+    reports = {"a": ReplicaReport(9, "x"), "b": ReplicaReport(8, "x")}
     assert compare(reports, {"a", "b"}, "a") == {"a": [], "b": ["is a digest at LSN 8"]}
 
 

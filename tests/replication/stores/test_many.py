@@ -46,13 +46,13 @@ class Members:
         self._patch.setattr(LogServer, "_get_many", self._answering(LogServer._get_many))
         ports = [await server.start("127.0.0.1", 0) for server in self.servers]
         self.url = "quorum(3,2,2):" + ",".join(f"log://127.0.0.1:{port}" for port in ports)
-        original = LogServer._refused
+        original = LogServer._check_access
 
         def refused(server: LogServer, request: web.Request) -> web.Response | None:
             self.asked.append(request.method)
             return original(server, request)
 
-        self._patch.setattr(LogServer, "_refused", refused)
+        self._patch.setattr(LogServer, "_check_access", refused)
 
     def _answering(self, original: Handler) -> Handler:
         async def get_many(server: LogServer, request: web.Request) -> web.StreamResponse:
@@ -302,9 +302,9 @@ async def test_requests_that_are_none_are_refused(members: Members) -> None:
     assert isinstance(store, LogStore)
     for body in (b"", b"[", b"{}", b"[1]", b'["../x"]', b'["x", "/etc/passwd"]', orjson.dumps(["x"] * (MANY + 1))):
         with pytest.raises(StoreUnavailableError, match="refused with 400"):
-            await store._ask("POST", f"{store._base}/objects", "", data=body)
+            await store._request("POST", f"{store._base}/objects", "", data=body)
     with pytest.raises(StoreUnavailableError, match="refused with 413"):
-        await store._ask("POST", f"{store._base}/objects", "", data=b" " * (MANY_NAMES_BYTES + 1))
+        await store._request("POST", f"{store._base}/objects", "", data=b" " * (MANY_NAMES_BYTES + 1))
     assert await store.get_many(["x"] * MANY) == {}
     await store.close()
 

@@ -28,15 +28,15 @@ async def test_a_url_is_read_and_written() -> None:
 def test_a_member_is_replaced_in_its_place() -> None:
     quorum = parse_quorum(URL)
     assert quorum is not None
-    leaving = quorum.replaced(B, D)
+    leaving = quorum.with_member_replaced(B, D)
     assert str(leaving) == f"quorum(3,3,2):{A},{D},{C},-{B}"
-    assert str(leaving.settled()) == f"quorum(3,3,2):{A},{D},{C}"
+    assert str(leaving.without_leaving()) == f"quorum(3,3,2):{A},{D},{C}"
 
 
 def test_a_member_is_drained() -> None:
     quorum = parse_quorum(f"{URL},{D}")
     assert quorum is not None
-    assert str(quorum.drained(A)) == f"quorum(3,3,2):{B},{C},{D},-{A}"
+    assert str(quorum.with_member_leaving(A)) == f"quorum(3,3,2):{B},{C},{D},-{A}"
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_what_cannot_be(url: str, old: str, new: str, sqlstate: str, text: str) 
     quorum = parse_quorum(url)
     assert quorum is not None
     with pytest.raises(SqlError) as raised:
-        quorum.replaced(old, new) if new else quorum.drained(old)
+        quorum.with_member_replaced(old, new) if new else quorum.with_member_leaving(old)
     assert raised.value.sqlstate == sqlstate and text in raised.value.message

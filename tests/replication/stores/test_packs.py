@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from replication.file_sync import SyncCallback, kernel_can_sync
 from replication.interface import (
     ChangelogStore,
     ObjectDamagedError,
@@ -27,13 +28,10 @@ from replication.interface import (
     StoreFullError,
     StoreUnavailableError,
 )
-from replication.stores import appends as appends_module
-from replication.stores import open_store
-from replication.stores import packs as packs_module
+from replication.stores import open_store, pack_reader, pack_writer
 from replication.stores.files import FileStore, is_local
-from replication.stores.packs import decode_record, encode_record, pack_seed
+from replication.stores.pack_reader import decode_record, encode_record, pack_seed
 from replication.stores.store_files import StoreFiles
-from replication.syncing import Done, kernel_can_sync
 from tests.replication.stores.log_process import ROOT
 from tests.replication.stores.test_files import FaultyFiles, steps
 
@@ -46,7 +44,7 @@ def files() -> FaultyFiles:
 class FaultySync:
     """In the kernel's place, with the faults of FaultyFiles."""
 
-    def __init__(self, files: FaultyFiles, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+    def __init__(self, files: FaultyFiles, loop: asyncio.AbstractEventLoop, done: SyncCallback) -> None:
         self.files, self.loop, self.done = files, loop, done
 
     def begin(self, fd: int) -> None:
@@ -80,7 +78,7 @@ async def test_small_appends_to_an_open_pack_need_no_thread(tmp_path: Path) -> N
     store = FileStore(str(tmp_path / "store"))
     await store.append("l/0", b"")
     threads = {thread.name for thread in threading.enumerate()}
-    store._appends._thread.shutdown()  # whoever needs it from now on fails
+    store._pack_writer._thread.shutdown()  # whoever needs it from now on fails
     await asyncio.gather(*(store.append(f"l/{number}", b"%d" % number) for number in range(1, 100)))
     assert {thread.name for thread in threading.enumerate()} <= threads
     for handle in (store, FileStore(store.directory)):
@@ -475,15 +473,15 @@ async def test_a_get_reads_on_and_not_again(store: FileStore, monkeypatch: pytes
         read.append(size)
         return pread(fd, size, offset)
 
-    monkeypatch.setattr("replication.stores.packs.os.pread", counted)
+    monkeypatch.setattr("replication.stores.pack_reader.os.pread", counted)
     await store.append("l/next", b"y")
     assert await reader.get("l/next") == b"y"
     assert len(read) <= 2 and sum(read) < 20_000
 
 
 async def test_packs_grow_and_end(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appends_module, "MAX_PACK", 500_000)
-    monkeypatch.setattr(appends_module, "FIRST_STEP", 10_000)
+    monkeypatch.setattr(pack_writer, "MAX_PACK", 500_000)
+    monkeypatch.setattr(pack_writer, "FIRST_STEP", 10_000)
     contents = {f"l/{number:03}": random.Random(number).randbytes(number * 170) for number in range(200)}
     for name, data in contents.items():
         await store.append(name, data)
@@ -496,8 +494,8 @@ async def test_packs_grow_and_end(store: FileStore, monkeypatch: pytest.MonkeyPa
 
 
 async def test_what_is_remembered_is_bounded(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packs_module, "MAX_NAMES", 100)
-    monkeypatch.setattr(appends_module, "MAX_OPEN", 3)
+    monkeypatch.setattr(pack_reader, "MAX_NAMES", 100)
+    monkeypatch.setattr(pack_writer, "MAX_OPEN", 3)
     reader = FileStore(store.directory)
     for number in range(10):
         for folder in range(12):
@@ -506,7 +504,7 @@ async def test_what_is_remembered_is_bounded(store: FileStore, monkeypatch: pyte
         for number in range(10):
             assert await reader.get(f"l{folder}/{number}") == b"%d" % folder
     assert len(reader._packs._folders) <= 10
-    assert sum(pack.held for pack in store._appends._packs.values()) <= 3
+    assert sum(pack.is_open for pack in store._pack_writer._packs.values()) <= 3
     assert len(packs(store)) == 12
 
 
@@ -543,19 +541,19 @@ async def test_a_page_of_a_listing_looks_at_its_own_names_only(
     for start in range(0, total, 500):
         await asyncio.gather(*(store.append(f"f/{number:06d}", b"x") for number in range(start, start + 500)))
     looked = 0
-    of = packs_module._Folder.of
+    of = pack_reader._Folder.places_of
 
-    def counted(self: packs_module._Folder, name: str) -> tuple[int, ...]:
+    def counted(self: pack_reader._Folder, name: str) -> tuple[int, ...]:
         nonlocal looked
         looked += 1
         return of(self, name)
 
     assert len(await names(store)) == total
-    monkeypatch.setattr(packs_module._Folder, "of", counted)
+    monkeypatch.setattr(pack_reader._Folder, "places_of", counted)
     after, found = "", []
     for number in range(total // page):
         some = [info.name for info, _ in zip(store.walk("f/", after), range(page), strict=False)]
-        assert looked <= (number + 1) * (page + packs_module.PAGE)
+        assert looked <= (number + 1) * (page + pack_reader.PAGE)
         found += some
         after = some[-1]
     assert found == [f"f/{number:06d}" for number in range(total)]

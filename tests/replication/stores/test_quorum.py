@@ -22,7 +22,7 @@ from replication.interface import (
 from replication.stores import claim, open_store
 from replication.stores import quorum as quorum_module
 from replication.stores.files import FileStore
-from replication.stores.placement import member_order
+from replication.stores.member_order import member_order
 from replication.stores.quorum import QuorumStore
 from tests.replication.memory_store import Fault, MemoryStore
 from tests.replication.stores.log_process import LogProcess
@@ -328,7 +328,7 @@ async def test_deletes_go_to_all_and_what_was_missed_is_remembered(cluster: Clus
     cluster.members["b"].down = True
     await store.delete("m")
     await store.delete_folder("l/")
-    assert store.missed == {"b": ["m", "l/"]}
+    assert store.missed_deletes == {"b": ["m", "l/"]}
     assert cluster.holders("m") == "b"
     cluster.members["a"].down = cluster.members["c"].down = True
     with pytest.raises(StoreUnavailableError):

@@ -111,10 +111,10 @@ async def test_missed_deletes_are_made_up_for(cluster: Cluster) -> None:
     await store.delete_folder("l/")
     await store.delete("m")
     summary = await Repairer(store).repair(["n/"])
-    assert summary.deleted == 0 and store.missed == {"b": ["l/", "m"]}
+    assert summary.deleted == 0 and store.missed_deletes == {"b": ["l/", "m"]}
     cluster.members["b"].down = False
     summary = await Repairer(store).repair([""])
-    assert summary.deleted == 2 and store.missed == {}
+    assert summary.deleted == 2 and store.missed_deletes == {}
     assert [cluster.holders(name) for name in ("l/1", "l/2", "m", "n")] == ["", "", "", "a b c"]
 
 

@@ -98,8 +98,8 @@ async def test_the_changelog_stays_within_its_limit(tmp_path: Path) -> None:
             await made.write(100)
             await made.history.once()
         made.log.retire(0)
-        await asyncio.to_thread(made.log._chores.put, None)  # what was asked of its thread is done
-        await asyncio.to_thread(made.log._keeper.join)
+        await asyncio.to_thread(made.log._file_tasks.put, None)  # what was asked of its thread is done
+        await asyncio.to_thread(made.log._file_thread.join)
         assert made.kept_bytes() <= limit * 1.5
         assert (made.log.oldest_lsn() or 0) > 200
         assert len(await made.history.checkpoints(made.space.tablespace_id)) >= 2

@@ -197,7 +197,7 @@ async def test_a_spec_that_somebody_has_just_changed_is_left_alone(world: World)
     await world.tablespace(T, Spec("t", ("a",), 2), "a", live="a")
     controller = await world.controller("a")
     changed = Spec("t", ("a", "c"), 2)
-    world.observer._changed = lambda path: None  # type: ignore[method-assign]  # it has not heard of it
+    world.observer._schedule_read = lambda path: None  # type: ignore[method-assign]  # it has not heard of it
     await world.writer.set(paths(T).spec, encode(changed))
     assert await controller.cycle() is None
     assert world.spec(T) == changed

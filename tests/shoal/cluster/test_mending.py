@@ -136,7 +136,7 @@ async def test_a_member_is_replaced_while_writes_go_on(world: World) -> None:
     before = world.objects("c")
     writing = asyncio.ensure_future(world.write(300))
     world.mender.start()
-    await world.move(world.url.replaced(world.member("c"), world.member("d")))
+    await world.move(world.url.with_member_replaced(world.member("c"), world.member("d")))
     await settled(world)
     assert not [ledger for ledger in world.listed() if "-file:" in ledger.store]
     await writing
@@ -160,7 +160,7 @@ async def test_a_dead_member_is_replaced(world: World) -> None:
     (world.directory / "c").write_text("a disk that is gone")
     await world.write(5)
     world.mender.start()
-    await world.move(world.url.replaced(world.member("c"), world.member("d")))
+    await world.move(world.url.with_member_replaced(world.member("c"), world.member("d")))
     await settled(world)
     await until(world.whole)
 
@@ -168,7 +168,7 @@ async def test_a_dead_member_is_replaced(world: World) -> None:
 async def test_an_idle_tablespace_lets_a_member_go_too(world: World) -> None:
     await world.write(3)
     world.mender.start()
-    await world.move(world.url.replaced(world.member("a"), world.member("d")))
+    await world.move(world.url.with_member_replaced(world.member("a"), world.member("d")))
     await settled(world)
     assert world.objects("a") <= world.objects("d")
     assert {ledger.store for ledger in world.listed()} == {world.spec().store}
@@ -191,7 +191,7 @@ async def test_a_member_is_drained(world: World) -> None:
     await world.move(four)
     await world.write(60)
     world.mender.start()
-    await world.move(four.drained(world.member("b")))
+    await world.move(four.with_member_leaving(world.member("b")))
     await settled(world)
     assert parse_quorum(world.spec().store) == QuorumUrl(3, 3, 2, tuple(map(world.member, "acd")))
     shutil.rmtree(world.directory / "b")
@@ -202,7 +202,7 @@ async def test_a_member_is_drained(world: World) -> None:
 async def test_a_member_stays_as_long_as_something_cannot_be_copied(world: World) -> None:
     await world.write(30)
     (world.directory / "d").write_text("no directory")
-    leaving = world.url.replaced(world.member("c"), world.member("d"))
+    leaving = world.url.with_member_replaced(world.member("c"), world.member("d"))
     await world.move(leaving)
     leader = world.replica.leader
     assert leader is not None

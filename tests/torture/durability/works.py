@@ -34,7 +34,7 @@ from engine.checkpoint.write import Options
 from engine.storage import checkpoint
 from engine.storage.edits import Edits
 from engine.storage.keys import row_number_keys
-from replication import syncing
+from replication import file_sync
 from replication.interface import ChangelogStore, ObjectExistsError, StoreFullError, StoreUnavailableError
 from replication.stores import open_store
 from shoal.archive.contents import look, verify_all
@@ -510,5 +510,5 @@ def copied(source: pathlib.Path, folder: pathlib.Path) -> None:
 
 def use_threads() -> None:
     """The kernel's own syncs pass by the C library: in these processes threads sync."""
-    syncing.kernel_can_sync = lambda: False  # type: ignore[assignment]
+    file_sync.kernel_can_sync = lambda: False  # type: ignore[assignment]
     os.environ.pop("LD_PRELOAD", None)  # not for processes that they start

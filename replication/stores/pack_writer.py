@@ -1,18 +1,18 @@
-"""Writing packs (replication/stores/packs.py): what is waiting is appended, in order.
+"""The writer of packs (replication/stores/pack_reader.py): appends the waiting objects, in order.
 
-    append -> waiting -> all that waits: one write and one sync a folder -> acknowledged
+    append -> waiting -> all waiting objects: one write and one sync for each folder -> acknowledged
 
-**By whom.** A thread of the store's own does everything that may take long: it makes packs and lets them grow, writes
-to many folders, mends. What only adds a few records to an open pack, on a disk of this machine, is written by the loop
-itself and synced by the kernel (replication/syncing.py): no hand-over to a thread and back, in which the interpreter
-must be won twice. They take turns: while the one works, the packs are its own, and what comes waits.
+**Thread or loop.** A thread of the store does everything that may take long: it makes packs and lets them grow, writes
+to many folders, and recovers from errors. An append of a few records to an open pack, on a disk of this machine, is
+written by the loop itself and synced by the kernel (replication/file_sync.py), because the way to a thread and back
+acquires the interpreter lock twice. They take turns: while one of them works it owns the packs, and new appends wait.
 
 A pack grows by zeros that are synced before anything is written over them, so that a sync has only data to write. Its
 own name is on the disk before its first record is acknowledged.
 
-**Nothing is appended behind something of unknown state.** A process appends to packs that it has made itself, and after
-a failed write or sync to a new one: the pages may have been dropped as if written. The tail that was not acknowledged
-is cut off as far as that can be done; what is left of it is what any put leaves whose outcome is unknown.
+**Nothing is appended behind data of unknown state.** A process appends only to packs that it has made itself. After a
+failed write or sync it begins a new one, because the kernel may have dropped the pages as if they were written. It cuts
+off the tail that was not acknowledged, if it can; a tail that stays is like any put of unknown outcome.
 
 **A folder that is deleted** takes the pack with it, which an open file does not notice. So after every sync, and before
 anything is acknowledged, the pack's name must still lead to it; else everything goes into a new one.
@@ -31,10 +31,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from replication.file_sync import Sync, SyncCallback
 from replication.interface import ObjectExistsError
-from replication.stores.packs import PACKS, SUFFIX, dead_mark, encode_record, pack_seed
+from replication.stores.pack_reader import PACKS, SUFFIX, encode_record, pack_seed, tombstone_name
 from replication.stores.store_files import StoreFiles
-from replication.syncing import Done, Sync
 
 LARGEST = 256 << 10  # bytes of an object: a larger one is a file, whose cost is the data's
 FIRST_STEP = 256 << 10  # bytes that a pack has at first; then it grows by as much as it has, up to the next one
@@ -48,7 +48,7 @@ MAX_RECENT = 1024  # objects that a try again is known by
 MAX_TRIES = 10
 
 
-class Place(Protocol):
+class PackDirectory(Protocol):
     """The part of the directory store that is needed here. All raise OSError."""
 
     directory: str
@@ -63,12 +63,12 @@ class Place(Protocol):
     def forget_folders(self) -> None: ...
 
 
-OpenSync = Callable[[asyncio.AbstractEventLoop, Done], Sync | None]
+OpenSync = Callable[[asyncio.AbstractEventLoop, SyncCallback], Sync | None]
 """Gives what syncs for the loop; None: the thread is to do it."""
 
 
 @dataclass(eq=False, slots=True)
-class _Append:
+class _PendingAppend:
     folder: str
     name: str
     data: bytes
@@ -89,18 +89,19 @@ class _Append:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _SyncingGroup:
     """What the kernel syncs now."""
 
     folder: str
     pack: _OpenPack
-    group: list[_Append]
+    group: list[_PendingAppend]
     offsets: list[int]
     end: int
 
 
 class _OpenPack:
-    """A pack that this process has made. For one at a time, the loop or the store's appending thread."""
+    """A pack that this process has made. Either the loop or the store's appending thread uses it, never both at
+    once."""
 
     def __init__(self, files: StoreFiles, path: str) -> None:
         self.path = path
@@ -113,10 +114,10 @@ class _OpenPack:
         self.end = 0  # everything before it is on the disk
 
     @property
-    def held(self) -> bool:
+    def is_open(self) -> bool:
         return self._fd is not None
 
-    def append(self, group: list[_Append]) -> list[int]:
+    def append(self, group: list[_PendingAppend]) -> list[int]:
         """The offsets of the objects, which are on the disk now. Raises OSError."""
         data, offsets, end = self.encode(group)
         if end > self._size:
@@ -125,7 +126,7 @@ class _OpenPack:
         self.end = end
         return offsets
 
-    def encode(self, group: list[_Append]) -> tuple[bytes, list[int], int]:
+    def encode(self, group: list[_PendingAppend]) -> tuple[bytes, list[int], int]:
         """The records, their offsets, and where the last one ends."""
         end = self.end
         offsets, records = [], []
@@ -158,8 +159,8 @@ class _OpenPack:
             self._fd = self._files.reopen(self.path)
         return self._fd
 
-    def in_place(self) -> bool:
-        """Whether its name still leads to it."""
+    def has_path(self) -> bool:
+        """Whether its path still leads to this file: a folder may have been deleted."""
         try:
             status = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -180,20 +181,21 @@ class _OpenPack:
             os.close(fd)
 
 
-class Appends:
-    """What is being appended to one store. On the loop's thread, but for what is marked as the thread's."""
+class PackWriter:
+    """Appends small objects to the packs of one store. Methods run on the loop's thread, unless they are marked as the
+    appending thread's."""
 
-    def __init__(self, store: Place, open_sync: OpenSync) -> None:
+    def __init__(self, store: PackDirectory, open_sync: OpenSync) -> None:
         self._store = store
         self._open_sync = open_sync
         self._sync: Sync | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = ThreadPoolExecutor(1, "append")
-        self._waiting: deque[_Append] = deque()
+        self._waiting: deque[_PendingAppend] = deque()
         self._waiting_bytes = 0
         self._busy = False  # the packs are the thread's, or the kernel syncs
-        self._written: _Written | None = None
-        self._tidy = False  # folders have been deleted
+        self._written: _SyncingGroup | None = None
+        self._has_deletions = False  # folders have been deleted
         self._closed = False
         self._packs: OrderedDict[str, _OpenPack] = OrderedDict()  # by folder, the one used last at the end
         self._recent: OrderedDict[str, tuple[str, int]] = OrderedDict()  # acknowledged: its pack and offset
@@ -205,25 +207,25 @@ class Appends:
             raise RuntimeError("closed")
         loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._loop, self._sync = loop, self._open_sync(loop, self._synced)
+            self._loop, self._sync = loop, self._open_sync(loop, self._on_synced)
         if self._waiting_bytes + len(data) > MAX_WAITING:
             self._drop_cancelled()
             if self._waiting_bytes + len(data) > MAX_WAITING:
                 raise OSError(errno.EBUSY, "too much waits for the disk")
         folder, last = os.path.split(os.path.join(self._store.directory, name))
-        item = _Append(folder, last, data, loop.create_future())
+        item = _PendingAppend(folder, last, data, loop.create_future())
         self._waiting.append(item)
         self._waiting_bytes += len(data)
         if not self._busy:
-            self._next()
+            self._start_group()
         return item.done
 
-    def tidy(self) -> None:
-        """Folders have been deleted: lets go of packs that were in them."""
-        self._tidy = bool(self._packs)
-        if self._tidy and not self._busy and not self._closed:
+    def close_deleted_packs(self) -> None:
+        """Closes the packs of folders that have been deleted."""
+        self._has_deletions = bool(self._packs)
+        if self._has_deletions and not self._busy and not self._closed:
             self._busy = True
-            self._thread.submit(self._work, [])
+            self._thread.submit(self._write_in_thread, [])
 
     def close(self) -> None:
         """Everything that waits ends as closed; what is being written is finished."""
@@ -246,9 +248,9 @@ class Appends:
 
     # --- the loop ------------------------------------------------------------------------------------------------
 
-    def _next(self) -> None:
+    def _start_group(self) -> None:
         """Begins with what waits, if there is something."""
-        group: list[_Append] = []
+        group: list[_PendingAppend] = []
         size = 0
         while self._waiting and size < MAX_GROUP:
             item = self._waiting.popleft()
@@ -256,15 +258,15 @@ class Appends:
             if not item.done.cancelled():
                 group.append(item)
                 size += len(item.data)
-        self._busy = not self._closed and (bool(group) or self._tidy)
-        if self._busy and not (group and size <= LARGEST and self._write_here(group)):
-            self._thread.submit(self._work, group)
+        self._busy = not self._closed and (bool(group) or self._has_deletions)
+        if self._busy and not (group and size <= LARGEST and self._write_on_loop(group)):
+            self._thread.submit(self._write_in_thread, group)
 
-    def _write_here(self, group: list[_Append]) -> bool:
+    def _write_on_loop(self, group: list[_PendingAppend]) -> bool:
         """Writes the group, if it goes into one open pack that has room, and has it synced; whether it did."""
         folder = group[0].folder
         pack = self._packs.get(folder)
-        if self._sync is None or self._tidy or pack is None or any(item.folder != folder for item in group):
+        if self._sync is None or self._has_deletions or pack is None or any(item.folder != folder for item in group):
             return False
         if len({item.name for item in group}) < len(group) or any(item.path in self._recent for item in group):
             return False
@@ -274,19 +276,19 @@ class Appends:
         try:
             self._sync.begin(pack.write(data))
         except OSError as error:
-            self._thread.submit(self._give_up, folder, group, error)
+            self._thread.submit(self._abandon_pack, folder, group, error)
             return True
-        self._written = _Written(folder, pack, group, offsets, end)
+        self._written = _SyncingGroup(folder, pack, group, offsets, end)
         return True
 
-    def _synced(self, error: BaseException | None) -> None:
+    def _on_synced(self, error: BaseException | None) -> None:
         written, self._written = self._written, None
         if written is None or self._closed:
             return
         if error is not None:
-            self._thread.submit(self._give_up, written.folder, written.group, error)
-        elif not written.pack.in_place():
-            self._thread.submit(self._work, written.group)
+            self._thread.submit(self._abandon_pack, written.folder, written.group, error)
+        elif not written.pack.has_path():
+            self._thread.submit(self._write_in_thread, written.group)
         else:
             written.pack.end = written.end
             self._remember(written.pack, written.group, written.offsets)
@@ -296,9 +298,9 @@ class Appends:
                 self._packs.move_to_end(written.folder)
             for item in written.group:
                 item.answer(None)
-            self._next()
+            self._start_group()
 
-    def _remember(self, pack: _OpenPack, group: Sequence[_Append], offsets: Sequence[int]) -> None:
+    def _remember(self, pack: _OpenPack, group: Sequence[_PendingAppend], offsets: Sequence[int]) -> None:
         for item, offset in zip(group, offsets, strict=True):
             self._recent[item.path] = (pack.path, offset)
         while len(self._recent) > MAX_RECENT:
@@ -306,84 +308,84 @@ class Appends:
 
     # --- the thread ----------------------------------------------------------------------------------------------
 
-    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+    def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(callback, *arguments)
 
-    def _work(self, group: list[_Append]) -> None:
-        if self._tidy:
-            self._tidy = False
-            self._close_gone()
-        folders: dict[str, list[_Append]] = {}
+    def _write_in_thread(self, group: list[_PendingAppend]) -> None:
+        if self._has_deletions:
+            self._has_deletions = False
+            self._close_deleted()
+        folders: dict[str, list[_PendingAppend]] = {}
         for item in group:
             folders.setdefault(item.folder, []).append(item)
         for folder, items in folders.items():
             try:
-                self._store_in(folder, items)
+                self._store_group(folder, items)
             except BaseException as error:
                 for item in items:
-                    self._tell(item.answer, error)
-        self._tell(self._next)
+                    self._call_on_loop(item.answer, error)
+        self._call_on_loop(self._start_group)
 
-    def _give_up(self, folder: str, group: list[_Append], error: BaseException) -> None:
+    def _abandon_pack(self, folder: str, group: list[_PendingAppend], error: BaseException) -> None:
         """After a failed write or sync; see the module's text."""
         self._packs.pop(folder).close()
         for item in group:
-            self._tell(item.answer, error)
-        self._tell(self._next)
+            self._call_on_loop(item.answer, error)
+        self._call_on_loop(self._start_group)
 
-    def _store_in(self, folder: str, items: list[_Append]) -> None:
-        fresh: dict[str, _Append] = {}
+    def _store_group(self, folder: str, items: list[_PendingAppend]) -> None:
+        fresh: dict[str, _PendingAppend] = {}
         for item in items:
-            if not self._has(item.path):
+            if not self._is_stored(item.path):
                 fresh.setdefault(item.name, item)
         group = list(fresh.values())
         if group:
             pack, offsets = self._write(folder, group)
             self._remember(pack, group, offsets)
             for item in group:
-                self._tell(item.answer, None)
+                self._call_on_loop(item.answer, None)
         for item in items:  # not before it is durable: whoever hears that it exists relies on that
             if fresh.get(item.name) is not item:
-                self._tell(item.answer, ObjectExistsError(item.name))
+                self._call_on_loop(item.answer, ObjectExistsError(item.name))
 
-    def _has(self, name: str) -> bool:
+    def _is_stored(self, name: str) -> bool:
         """Whether this process has stored it, and nobody has deleted it since."""
         found = self._recent.get(name)
         if found is None:
             return False
         path, offset = found
-        return os.path.lexists(path) and not os.path.lexists(dead_mark(path, offset))
+        return os.path.lexists(path) and not os.path.lexists(tombstone_name(path, offset))
 
-    def _write(self, folder: str, group: list[_Append]) -> tuple[_OpenPack, list[int]]:
+    def _write(self, folder: str, group: list[_PendingAppend]) -> tuple[_OpenPack, list[int]]:
         """The pack in which the objects are durable now, and their offsets in it."""
         for _ in range(MAX_TRIES):
             pack = self._packs.pop(folder, None) or self._open(folder)
             try:
-                in_place = pack.held or pack.in_place()
+                in_place = pack.is_open or pack.has_path()
                 if in_place:
                     offsets = pack.append(group)
-                    in_place = pack.in_place()
+                    in_place = pack.has_path()
             except BaseException:
                 pack.close()
                 raise
             if in_place:
-                self._keep(folder, pack)
+                self._keep_open(folder, pack)
                 return pack, offsets
             pack.close()
             self._store.check_root()
             self._store.forget_folders()
         raise OSError(errno.ENOENT, f"{folder} is deleted again and again")
 
-    def _keep(self, folder: str, pack: _OpenPack) -> None:
+    def _keep_open(self, folder: str, pack: _OpenPack) -> None:
         if pack.end >= MAX_PACK:
             pack.close()
             return
         self._packs[folder] = pack
         if len(self._packs) <= MAX_OPEN:
             return
-        held = [known for known in self._packs.values() if known.held]
+        held = [known for known in self._packs.values() if known.is_open]
         for known in held[:-MAX_OPEN]:
             known.close()
         if len(self._packs) > MAX_KNOWN:
@@ -391,7 +393,7 @@ class Appends:
 
     def _open(self, folder: str) -> _OpenPack:
         """A new pack, whose name is on the disk, with room."""
-        self._close_gone()
+        self._close_deleted()
         store = self._store
         store.make_root()
         store.forget_folders()  # another process may have deleted and made them since
@@ -415,8 +417,8 @@ class Appends:
                 raise
         raise OSError(errno.ENOENT, f"{folder} is deleted again and again")
 
-    def _close_gone(self) -> None:
-        for folder in [folder for folder, pack in self._packs.items() if not pack.in_place()]:
+    def _close_deleted(self) -> None:
+        for folder in [folder for folder, pack in self._packs.items() if not pack.has_path()]:
             self._packs.pop(folder).close()
 
     def _close_all(self) -> None:

@@ -1,4 +1,4 @@
-"""The calls of one store that are under way: each has so many seconds to get on, and `close` ends them all.
+"""The deadlines of the calls to one store: each call has some seconds to make progress, and `close` ends all calls.
 
 async with calls.begin() as deadline:
     ...                     # StoreUnavailableError when it takes longer than the timeout, or the store is closed

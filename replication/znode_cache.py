@@ -27,7 +27,7 @@ log = logging.getLogger("shoal.picture")
 RETRY_PAUSE = 0.5  # seconds
 
 
-class Picture(ABC):
+class ZnodeCache(ABC):
     """`open_session` gives a new session each time it is called; `close` ends it, unless it is shared with others."""
 
     def __init__(
@@ -43,11 +43,11 @@ class Picture(ABC):
         self._retry_pause = retry_pause
         self._shared = shared_session
         self._session: Coordination | None = None
-        self._followed: set[str] = set()  # what a folder has named
+        self._children_paths: set[str] = set()  # what a folder has named
         self._callbacks: list[Callable[[], None]] = []
         self._to_read: dict[str, None] = {}  # paths, in the order in which they were found to have changed
         self._read_at: dict[str, float] = {}  # loop time, of paths with a pause
-        self._later: dict[str, asyncio.TimerHandle] = {}  # paths that have changed again since
+        self._delayed: dict[str, asyncio.TimerHandle] = {}  # paths that have changed again since
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.stale = True
@@ -59,12 +59,14 @@ class Picture(ABC):
         """Whether the children of a path are read, in place of its data."""
 
     @abstractmethod
-    def _listed(self, path: str, names: list[str]) -> list[str]:
-        """A folder has these children now: what has gone is to be forgotten. The paths to follow below it."""
+    def _on_children(self, path: str, names: list[str]) -> list[str]:
+        """Takes over the children of a folder, and forgets those that have gone. Returns the paths to follow below
+        it."""
 
     @abstractmethod
-    def _found(self, path: str, data: bytes | None) -> None:
-        """A path has this data now; None: there is no such znode. Raises SqlError XX001 for what cannot be read."""
+    def _on_data(self, path: str, data: bytes | None) -> None:
+        """Takes over the data of a path; None: there is no such znode. Raises SqlError XX001 for data that is
+        damaged."""
 
     def _pause(self, path: str) -> float:
         """Seconds between two reads of the path."""
@@ -78,7 +80,7 @@ class Picture(ABC):
 
     async def start(self) -> None:
         """Opens the first session and reads everything. Raises what opening raises."""
-        self._use(await self._open_session())
+        self._use_session(await self._open_session())
         with contextlib.suppress(CoordinationUnavailableError):
             await self._read_all()
         self._task = asyncio.get_running_loop().create_task(self._follow())
@@ -87,27 +89,27 @@ class Picture(ABC):
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
-        self._forget_later()
+        self._cancel_timers()
         session, self._session = self._session, None
         if session is not None and not self._shared:
             await session.close()
 
     # ---- following --------------------------------------------------------------------------------------------------
 
-    def _use(self, session: Coordination) -> None:
+    def _use_session(self, session: Coordination) -> None:
         self._session = session
-        self._followed.clear()
-        self._forget_later()
+        self._children_paths.clear()
+        self._cancel_timers()
         session.on_state(partial(self._state_changed, session))
         for path in self._roots:
-            self._changed(path)
+            self._schedule_read(path)
 
     def _state_changed(self, session: Coordination, state: SessionState) -> None:
         if session is self._session and state != "connected":
-            self._tell(stale=True)
+            self._notify(stale=True)
             self._wake.set()
 
-    def _changed(self, path: str) -> None:
+    def _schedule_read(self, path: str) -> None:
         self._to_read[path] = None
         self._wake.set()
 
@@ -117,11 +119,11 @@ class Picture(ABC):
                 await self._wake.wait()
                 self._wake.clear()
                 if self._session is None or self._session.state == "lost":
-                    self._use(await self._open_session())
+                    self._use_session(await self._open_session())
                 await self._read_all()
             except (CoordinationUnavailableError, SqlError) as error:
                 log.warning("the state of the cluster cannot be read: %s", error)
-                self._tell(stale=True)
+                self._notify(stale=True)
                 await asyncio.sleep(self._retry_pause)
                 self._wake.set()
 
@@ -131,23 +133,23 @@ class Picture(ABC):
         assert session is not None
         while self._to_read:
             await self._read(session, next(iter(self._to_read)))
-        self._tell(stale=session.state != "connected")
+        self._notify(stale=session.state != "connected")
 
     async def _read(self, session: Coordination, path: str) -> None:
         # A change during the read must put the path back on the list: it is taken off first.
         self._to_read.pop(path)
-        if path not in self._roots and path not in self._followed:
+        if path not in self._roots and path not in self._children_paths:
             return
         try:
-            watch = partial(self._watched, session, path)
+            watch = partial(self._on_watch, session, path)
             if self._is_folder(path):
-                self._follow_below(path, self._listed(path, await session.children(path, watch)))
+                self._follow_below(path, self._on_children(path, await session.children(path, watch)))
             else:
                 if self._pause(path):
                     self._read_at[path] = asyncio.get_running_loop().time()
                 found = await session.get(path, watch)
-                if path in self._followed:
-                    self._found(path, None if found is None else found.data)
+                if path in self._children_paths:
+                    self._on_data(path, None if found is None else found.data)
         except CoordinationUnavailableError:
             self._to_read[path] = None
             raise
@@ -156,34 +158,34 @@ class Picture(ABC):
 
     def _follow_below(self, folder: str, paths: list[str]) -> None:
         prefix, named = folder + "/", set(paths)
-        below = {path for path in self._followed if path.startswith(prefix)}
+        below = {path for path in self._children_paths if path.startswith(prefix)}
         gone = {path for path in below if path not in named and path.rpartition("/")[0] not in named}
-        self._followed -= gone
+        self._children_paths -= gone
         for path in gone:
             self._read_at.pop(path, None)
-        self._to_read.update(dict.fromkeys(path for path in paths if path not in self._followed))
-        self._followed |= named
+        self._to_read.update(dict.fromkeys(path for path in paths if path not in self._children_paths))
+        self._children_paths |= named
 
-    def _watched(self, session: Coordination, path: str) -> None:
-        if session is not self._session or path in self._later:
+    def _on_watch(self, session: Coordination, path: str) -> None:
+        if session is not self._session or path in self._delayed:
             return
         loop = asyncio.get_running_loop()
         due = self._read_at.get(path, 0.0) + self._pause(path)
         if due <= loop.time():
-            self._changed(path)
+            self._schedule_read(path)
         else:
-            self._later[path] = loop.call_at(due, self._changed_before, path)
+            self._delayed[path] = loop.call_at(due, self._on_pause_end, path)
 
-    def _changed_before(self, path: str) -> None:
-        del self._later[path]
-        self._changed(path)
+    def _on_pause_end(self, path: str) -> None:
+        del self._delayed[path]
+        self._schedule_read(path)
 
-    def _forget_later(self) -> None:
-        for timer in self._later.values():
+    def _cancel_timers(self) -> None:
+        for timer in self._delayed.values():
             timer.cancel()
-        self._later.clear()
+        self._delayed.clear()
 
-    def _tell(self, *, stale: bool) -> None:
+    def _notify(self, *, stale: bool) -> None:
         self.stale = stale
         for callback in self._callbacks:
             callback()

@@ -1,12 +1,12 @@
-"""Which members of a quorum an object goes to: computed from its name, recorded nowhere.
+"""Computes from an object's name which members of a quorum hold it. The result is recorded nowhere.
 
 Members stand in a ring. A folder's ensemble is E of them in a row; of these W in a row hold an object. Ledger after
 ledger the ensemble moves on by one, and within it object after object, so that load and space spread:
 
     members a b c d, E=3, W=2            ledger 7 starts at b: ensemble b c d, objects go to bc, cd or db
 
-When some cannot be reached, the others stand in, in the order that follows. So an object may lie anywhere: readers ask
-those first that should have it, then all.
+When members cannot be reached, the next ones in the order take their place. So an object may lie on any member: readers
+ask the members first that should have it, then all.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 def member_order(name: str, members: Sequence[T], ensemble: int, write: int) -> list[T]:
     """All members: the W that should hold the object, then the rest of its ensemble, then the others."""
-    ring = _rotated(members, _start(name))
+    ring = _rotate(members, _start(name))
     chosen = ring[:ensemble]
     if write < ensemble:
-        chosen = _rotated(chosen, crc32c(name.encode()))
+        chosen = _rotate(chosen, crc32c(name.encode()))
     return chosen + ring[ensemble:]
 
 
@@ -39,6 +39,6 @@ def _start(name: str) -> int:
     return crc32c(match[1].encode()) + int(match[2])
 
 
-def _rotated(items: Sequence[T], by: int) -> list[T]:
+def _rotate(items: Sequence[T], by: int) -> list[T]:
     by %= len(items)
     return [*items[by:], *items[:by]]

@@ -1,13 +1,13 @@
-"""What an entry says of the other parts of its transaction, where that has several tablespaces' entries.
+"""The list of parts in an entry whose transaction has entries in several tablespaces.
 
-Such an entry has the flag JOINT (replication/entry.py), and before its body the parts, its own among them:
+Such an entry has the flag JOINT (replication/entry.py), and before its body the list of all parts, its own among them:
 
     count          u16
     count times    tablespace 16s, lsn u64
 
-little-endian, behind the names of files where the entry has those too. With local changelogs nothing but this tells
-after a crash whether the transaction is whole: each part is durable in a log of its own. So an entry of which a part is
-missing was never committed (nobody was told of it before all parts were durable), and is cut off with everything behind
+little-endian, behind the names of files if the entry has those too. With local changelogs each part is durable in a log
+of its own, so only this list shows after a crash whether the transaction is complete. An entry of which a part is
+missing was never committed, because it is acknowledged when all parts are durable; it is cut off with everything behind
 it (replication/local.py).
 """
 

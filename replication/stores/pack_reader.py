@@ -1,4 +1,5 @@
-"""Packs: files of a directory store that hold many small objects, one record behind the other, and how they are read.
+"""The format of packs, and their reader. A pack is a file of a directory store that holds many small objects as
+records.
 
     <folder>/~packs/<32 hex>.pack             records, then zeros; one writer, and never again after it has ended
     <folder>/~packs/<32 hex>.pack-<offset>    empty: the record at the offset has been deleted
@@ -61,7 +62,7 @@ _OFFSET_BITS = _SIZE_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PackRecord:
     """The head of a record; offsets count from the beginning of the bytes in which it was found."""
 
     name: str
@@ -93,7 +94,7 @@ def encode_record(seed: int, at: int, durable: int, name: str, data: bytes) -> b
     return record + bytes(-len(record) % ALIGN)
 
 
-def decode_record(found: bytes, start: int, at: int, seed: int) -> Record | None:
+def decode_record(found: bytes, start: int, at: int, seed: int) -> PackRecord | None:
     """The record whose head lies at `start` of the bytes, and at `at` of its pack; None if there is no whole head."""
     if len(found) - start < _FIXED or found[start : start + 4] != _MAGIC:
         return None
@@ -102,27 +103,27 @@ def decode_record(found: bytes, start: int, at: int, seed: int) -> Record | None
     end = start + _FIXED + length
     if end > len(found) or crc32c(found[start + _HEAD.size : end], crc32c(_AT.pack(at), seed)) != crc:
         return None
-    return Record(found[start + _FIXED : end].decode(), durable, end, size, data_crc)
+    return PackRecord(found[start + _FIXED : end].decode(), durable, end, size, data_crc)
 
 
-class _GoneError(Exception):
+class _PackDeletedError(Exception):
     """A pack that was known is no longer there: the folder has been deleted."""
 
 
 class _Pack:
-    """How far a pack has been read."""
+    """A pack, and up to where it has been read."""
 
     def __init__(self, path: str, number: int) -> None:
         self.path = path
         self.number = number
         self.seed = pack_seed(os.path.basename(path))
         self.end = 0
-        self.lost = False  # a record that was acknowledged cannot be read, not even its name
-        self.looked = (-1, -1, -1)  # size, time of change and `end` when nothing was found behind it
+        self.has_lost_record = False  # a record that was acknowledged cannot be read, not even its name
+        self.last_look = (-1, -1, -1)  # size, time of change and `end` when nothing was found behind it
 
 
 class _Folder:
-    """Where the packed objects of one folder lie. A place is (number of the pack, offset, size) in one integer."""
+    """The places of one folder's packed objects. A place is (number of the pack, offset, size) in one integer."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -133,16 +134,16 @@ class _Folder:
         self._new: list[str] = []
         self._lock = threading.Lock()
 
-    def of(self, name: str) -> tuple[int, ...]:
+    def places_of(self, name: str) -> tuple[int, ...]:
         """The places of the records of that name: more than one after a put that was tried again."""
         found = self.places.get(name, ())
         return (found,) if isinstance(found, int) else found
 
     @property
-    def damaged(self) -> bool:
-        return any(pack.lost for pack in self._numbered)
+    def is_damaged(self) -> bool:
+        return any(pack.has_lost_record for pack in self._numbered)
 
-    def at(self, place: int) -> tuple[str, int, int, int]:
+    def location(self, place: int) -> tuple[str, int, int, int]:
         """Path and seed of the pack, offset and size."""
         pack = self._numbered[place >> (_OFFSET_BITS + _SIZE_BITS)]
         offset = place >> _SIZE_BITS & (1 << _OFFSET_BITS) - 1
@@ -160,13 +161,13 @@ class _Folder:
             start = bisect_right(self._ordered, after)
             return self._ordered[start : start + count]
 
-    def read_on(self, deep: bool) -> set[str]:
+    def refresh(self, deep: bool) -> set[str]:
         """Reads what is new; `deep`: also behind what may be damage. The names of all files of the folder. Raises
         _GoneError, FileNotFoundError when there are no packs."""
         with self._lock:
             files = set(os.listdir(self.directory))
             if not files.issuperset(self._packs):
-                raise _GoneError
+                raise _PackDeletedError
             for name in files:
                 if name.endswith(SUFFIX):
                     self._read_pack(name, deep)
@@ -180,13 +181,13 @@ class _Folder:
         try:
             fd = os.open(pack.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise _GoneError from None
+            raise _PackDeletedError from None
         try:
             self._scan(pack, fd)
-            while deep and self._look_behind(pack, fd):
+            while deep and self._skip_damage(pack, fd):
                 self._scan(pack, fd)
         except FileNotFoundError:
-            raise _GoneError from None
+            raise _PackDeletedError from None
         finally:
             os.close(fd)
 
@@ -209,20 +210,22 @@ class _Folder:
                 return
             wanted = min(4 * wanted, PIECE) if record is None else max(min(4 * wanted, PIECE), record.end - start)
 
-    def _add(self, pack: _Pack, offset: int, record: Record) -> None:
+    def _add(self, pack: _Pack, offset: int, record: PackRecord) -> None:
         place = (pack.number << _OFFSET_BITS | offset) << _SIZE_BITS | record.size
-        known = self.of(record.name)
+        known = self.places_of(record.name)
         if not known:
             self._new.append(record.name)
         self.places[record.name] = (*known, place) if known else place
 
-    def _look_behind(self, pack: _Pack, fd: int) -> bool:
-        """Whether what stands at the end of the reading is damage: then the reading stands behind it."""
+    def _skip_damage(self, pack: _Pack, fd: int) -> bool:
+        """Whether the bytes at the end of the reading are damaged; then moves the end of the reading behind them."""
         status = os.fstat(fd)
         state = (status.st_size, status.st_mtime_ns, pack.end)
-        if state == pack.looked or not self._proof(pack, os.pread(fd, max(status.st_size - pack.end, 0), pack.end)):
+        if state == pack.last_look or not self._proves_loss(
+            pack, os.pread(fd, max(status.st_size - pack.end, 0), pack.end)
+        ):
             if time.time() - status.st_mtime > OLD:
-                pack.looked = state
+                pack.last_look = state
             return False
         # What was on the disk before the proof was written is there now, if it can be read at all; from a shared file
         # system, to whoever opens the file now.
@@ -236,18 +239,18 @@ class _Folder:
             behind = next(_records(found, pack.end, pack.seed), None)
             if behind is None:  # it cannot be read twice in the same way: a failing disk
                 return False
-            pack.lost = True
+            pack.has_lost_record = True
             pack.end += behind[0]
         elif record.data(found) is None:
             self._add(pack, pack.end, record)
             pack.end += record.end
         return True
 
-    def _proof(self, pack: _Pack, found: bytes) -> bool:
+    def _proves_loss(self, pack: _Pack, found: bytes) -> bool:
         return any(record.durable > pack.end for _, record in _records(found, pack.end, pack.seed))
 
 
-def _records(found: bytes, at: int, seed: int) -> Iterator[tuple[int, Record]]:
+def _records(found: bytes, at: int, seed: int) -> Iterator[tuple[int, PackRecord]]:
     """Whole records behind the first byte, wherever they begin; `at` is that byte's offset in the pack."""
     start = found.find(_MAGIC, 1)
     while start >= 0:
@@ -257,12 +260,12 @@ def _records(found: bytes, at: int, seed: int) -> Iterator[tuple[int, Record]]:
         start = found.find(_MAGIC, start + 1)
 
 
-def dead_mark(pack: str, offset: int) -> str:
+def tombstone_name(pack: str, offset: int) -> str:
     """The file that says that a record has been deleted; `pack` is a path, or a file's name."""
     return f"{pack}-{offset}"
 
 
-class Packs:
+class PackReader:
     """The packed objects below a directory. `folder` is a path in the file system. For any thread; raises OSError."""
 
     def __init__(self, files: StoreFiles) -> None:
@@ -270,7 +273,7 @@ class Packs:
         self._folders: OrderedDict[str, _Folder] = OrderedDict()
         self._lock = threading.Lock()
 
-    def seen(self, folder: str) -> bool:
+    def had_packs(self, folder: str) -> bool:
         """Whether the folder had packs when it was last looked at."""
         return folder in self._folders
 
@@ -279,7 +282,7 @@ class Packs:
         for _ in range(MAX_TRIES):
             try:
                 return self._read(folder, name)
-            except _GoneError:
+            except _PackDeletedError:
                 self._forget(folder)
         raise OSError(f"{folder} is deleted again and again")
 
@@ -288,9 +291,9 @@ class Packs:
         looked: set[int] = set()
         damaged = ""
         for deep in (None, False, True):
-            if deep is not None and not self._read_on(folder, known, deep):
+            if deep is not None and not self._refresh(folder, known, deep):
                 return None
-            for place in known.of(name):
+            for place in known.places_of(name):
                 if place in looked:
                     continue
                 looked.add(place)
@@ -298,39 +301,39 @@ class Packs:
                 if data is not None:
                     return data
                 if not whole:
-                    damaged = known.at(place)[0]
-        if damaged or known.damaged:
+                    damaged = known.location(place)[0]
+        if damaged or known.is_damaged:
             raise ObjectDamagedError(f"{damaged or known.directory} is damaged: {name} cannot be read")
         return None
 
     def list(self, folder: str, after: str = "") -> Iterator[tuple[str, int]]:
         """The packed objects of the folder itself behind a name, in order, with their sizes in bytes: those that there
         are now, and perhaps some that come while they are listed. Raises ObjectDamagedError if some may be missing."""
-        known, files = self._listed(folder)
+        known, files = self._refreshed_folder(folder)
         marked = any(not file.endswith(SUFFIX) for file in files)
         while names := known.page(after, PAGE):
             for name in names:
-                places = known.of(name)
+                places = known.places_of(name)
                 if marked:
-                    places = tuple([place for place in places if not _is_dead(known, place, files)])
+                    places = tuple([place for place in places if not _is_deleted(known, place, files)])
                 if places:
-                    yield name, known.at(places[-1])[3]
+                    yield name, known.location(places[-1])[3]
             after = names[-1]
 
-    def _listed(self, folder: str) -> tuple[_Folder, set[str]]:
-        """What is known of a folder, up to now, and the names of its files of packs."""
+    def _refreshed_folder(self, folder: str) -> tuple[_Folder, set[str]]:
+        """A folder, read up to now, and the names of its files of packs."""
         for _ in range(MAX_TRIES):
             known = self._folder(folder)
             try:
-                files = known.read_on(deep=True)
+                files = known.refresh(deep=True)
             except (FileNotFoundError, NotADirectoryError):
                 self._forget(folder)
                 return _Folder(known.directory), set()
-            except _GoneError:
+            except _PackDeletedError:
                 self._forget(folder)
                 continue
             self._remember(folder, known)
-            if known.damaged:
+            if known.is_damaged:
                 raise ObjectDamagedError(f"{known.directory} is damaged: not all its objects can be told")
             return known, files
         raise OSError(f"{folder} is deleted again and again")
@@ -340,18 +343,18 @@ class Packs:
         for _ in range(MAX_TRIES):
             known = self._folder(folder)
             try:
-                if self._read_on(folder, known, deep=True) and known.of(name):
-                    for place in known.of(name):
-                        path, _, offset, _ = known.at(place)
+                if self._refresh(folder, known, deep=True) and known.places_of(name):
+                    for place in known.places_of(name):
+                        path, _, offset, _ = known.location(place)
                         with contextlib.suppress(FileExistsError):
-                            fd = self._files.create(dead_mark(path, offset))
+                            fd = self._files.create(tombstone_name(path, offset))
                             try:
                                 self._files.sync(fd)
                             finally:
                                 os.close(fd)
                     self._files.sync_directory(known.directory)
                 return
-            except (_GoneError, FileNotFoundError):
+            except (_PackDeletedError, FileNotFoundError):
                 self._forget(folder)
         raise OSError(f"{folder} is deleted again and again")
 
@@ -365,10 +368,10 @@ class Packs:
             return False
         known = self._folder(folder)
         try:
-            self._read_on(folder, known, deep=True)
-        except _GoneError:
+            self._refresh(folder, known, deep=True)
+        except _PackDeletedError:
             raise FileNotFoundError(errno.ENOENT, f"{folder} is being deleted") from None
-        for path in {known.at(place)[0] for place in known.of(name)}:
+        for path in {known.location(place)[0] for place in known.places_of(name)}:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 self._files.sync_data(fd)
@@ -384,10 +387,10 @@ class Packs:
         known = self._folders.get(folder)
         return known if known is not None else _Folder(os.path.join(folder, PACKS))
 
-    def _read_on(self, folder: str, known: _Folder, deep: bool) -> bool:
+    def _refresh(self, folder: str, known: _Folder, deep: bool) -> bool:
         """False if there are no packs."""
         try:
-            known.read_on(deep)
+            known.refresh(deep)
         except (FileNotFoundError, NotADirectoryError):
             self._forget(folder)
             return False
@@ -407,21 +410,21 @@ class Packs:
             self._folders.pop(folder, None)
 
 
-def _is_dead(known: _Folder, place: int, files: set[str]) -> bool:
-    path, _, offset, _ = known.at(place)
-    return dead_mark(os.path.basename(path), offset) in files
+def _is_deleted(known: _Folder, place: int, files: set[str]) -> bool:
+    path, _, offset, _ = known.location(place)
+    return tombstone_name(os.path.basename(path), offset) in files
 
 
 def _read_place(known: _Folder, place: int, name: str) -> tuple[bytes | None, bool]:
     """The data, or None; and whether all is well: a record that is deleted, or was cut off as its writer failed, is
     none. Raises _GoneError."""
-    path, seed, offset, size = known.at(place)
-    if os.path.lexists(dead_mark(path, offset)):
+    path, seed, offset, size = known.location(place)
+    if os.path.lexists(tombstone_name(path, offset)):
         return None, True
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise _GoneError from None
+        raise _PackDeletedError from None
     try:
         length = _FIXED + len(name) + size
         found = os.pread(fd, length, offset)

@@ -1,14 +1,14 @@
-"""Making what was written to a file durable, without holding up the engine's thread: one sync at a time.
+"""Syncs a file without blocking the engine's thread: one sync at a time.
 
     sync.begin(fd)      returns at once; `done(error or None)` is called on the engine's thread
     sync.finish()       waits for the sync that was begun, and calls `done`: for shutdown
 
-**RingSync** asks the kernel (Linux's io_uring, man 7 io_uring) and is told by an eventfd that the event loop watches.
-There is no thread, hence no fight for the interpreter: where a thread must win it twice for a sync, this costs 10 us
-of the engine's thread. The kernel's worker runs where there is room; the older io_submit has one that is bound to the
-processor that asked, and takes it from the engine's thread: 26 us, and a twentieth fewer transactions (pgbench, 8
-clients). **ThreadSync** is for every other system, and for containers that are not permitted io_uring: a thread that
-calls fdatasync.
+**RingSync** asks the kernel (Linux's io_uring, man 7 io_uring), and an eventfd that the event loop watches reports the
+end. It needs no thread, because a thread would have to acquire the interpreter lock twice for each sync; so it costs
+10 us of the engine's thread. The kernel's worker runs on any free processor. The worker of the older io_submit is bound
+to the processor of the caller, and takes it from the engine's thread: 26 us, and a twentieth fewer transactions
+(pgbench, 8 clients). **ThreadSync** is for all other systems, and for containers that may not use io_uring: a thread
+that calls fdatasync.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from replication.files import Files
 
-Done = Callable[[BaseException | None], None]
+SyncCallback = Callable[[BaseException | None], None]
 
 
 class Loop(Protocol):
@@ -68,26 +68,26 @@ _REQUESTS_AT = 0x10000000
 class RingSync:
     """Raises OSError where the kernel has no such thing, or does not permit it."""
 
-    def __init__(self, loop: Loop, done: Done) -> None:
+    def __init__(self, loop: Loop, done: SyncCallback) -> None:
         if sys.platform != "linux" or sys.byteorder != "little":
             raise OSError(38, "no io_uring on this system")
-        # These calls return at once, so they keep the interpreter (PyDLL): letting it go costs more.
+        # PyDLL keeps the interpreter lock, because these calls return at once and releasing it costs more.
         self._call: Any = ctypes.PyDLL(None, use_errno=True).syscall
         self._loop, self._done = loop, done
         self._running = False
         with contextlib.ExitStack() as undo:
-            self._map(undo)
+            self._map_rings(undo)
             self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             undo.callback(os.close, self._eventfd)
             told = ctypes.c_int(self._eventfd)
-            self._checked("io_uring_register", _REGISTER, self._ring, _REGISTER_EVENTFD, ctypes.byref(told), 1)
-            loop.add_reader(self._eventfd, self._ready)
+            self._call_or_raise("io_uring_register", _REGISTER, self._ring, _REGISTER_EVENTFD, ctypes.byref(told), 1)
+            loop.add_reader(self._eventfd, self._on_event)
             self._close = undo.pop_all().close
 
-    def _map(self, undo: contextlib.ExitStack) -> None:
+    def _map_rings(self, undo: contextlib.ExitStack) -> None:
         """Makes a ring for one request at a time, and maps it."""
         buffer = ctypes.create_string_buffer(_PARAMETERS.size)
-        self._ring = self._checked("io_uring_setup", _SETUP, 1, ctypes.byref(buffer))
+        self._ring = self._call_or_raise("io_uring_setup", _SETUP, 1, ctypes.byref(buffer))
         undo.callback(os.close, self._ring)
         fields = _PARAMETERS.unpack(buffer)
         entries, completions, features = fields[0], fields[1], fields[5]
@@ -102,11 +102,11 @@ class RingSync:
         self._words = memoryview(rings).cast("I")
         undo.callback(self._words.release)
         self._words[requests[6] // 4] = 0  # the only slot always has the only request
-        self._asked = requests[1] // 4  # where the tail of the requests is
-        self._taken, self._answered = answers[0] // 4, answers[1] // 4  # head and tail of the answers
+        self._submission_tail = requests[1] // 4  # where the tail of the requests is
+        self._completion_head, self._completion_tail = answers[0] // 4, answers[1] // 4  # head and tail of the answers
         self._answers, self._mask = answers[5] // 4, completions - 1
 
-    def _checked(self, name: str, *arguments: object) -> int:
+    def _call_or_raise(self, name: str, *arguments: object) -> int:
         result: int = self._call(*arguments)
         if result < 0:
             raise OSError(ctypes.get_errno(), name)
@@ -114,21 +114,21 @@ class RingSync:
 
     def begin(self, fd: int) -> None:
         _REQUEST.pack_into(self._requests, 0, _FSYNC, 0, 0, fd, 0, 0, 0, _DATA_ONLY)
-        self._words[self._asked] = (self._words[self._asked] + 1) & 0xFFFFFFFF
-        self._checked("io_uring_enter", _ENTER, self._ring, 1, 0, 0, None, 0)
+        self._words[self._submission_tail] = (self._words[self._submission_tail] + 1) & 0xFFFFFFFF
+        self._call_or_raise("io_uring_enter", _ENTER, self._ring, 1, 0, 0, None, 0)
         self._running = True
 
-    def _ready(self) -> None:
+    def _on_event(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._eventfd, 8)
-        self._take()
+        self._take_completion()
 
-    def _take(self) -> None:
-        words, taken = self._words, self._words[self._taken]
-        if not self._running or taken == words[self._answered]:
+    def _take_completion(self) -> None:
+        words, taken = self._words, self._words[self._completion_head]
+        if not self._running or taken == words[self._completion_tail]:
             return
         result = words[self._answers + 4 * (taken & self._mask) + 2]  # struct io_uring_cqe: user data, result, flags
-        words[self._taken] = (taken + 1) & 0xFFFFFFFF
+        words[self._completion_head] = (taken + 1) & 0xFFFFFFFF
         self._running = False
         error = (1 << 32) - result
         self._done(None if result == 0 else OSError(error, os.strerror(error)))
@@ -136,8 +136,8 @@ class RingSync:
     def finish(self) -> None:
         while self._running:
             with contextlib.suppress(InterruptedError):
-                self._checked("io_uring_enter", _ENTER, self._ring, 0, 1, _GETEVENTS, None, 0)
-            self._take()
+                self._call_or_raise("io_uring_enter", _ENTER, self._ring, 0, 1, _GETEVENTS, None, 0)
+            self._take_completion()
 
     def close(self) -> None:
         if self._eventfd >= 0:
@@ -149,7 +149,7 @@ class RingSync:
 class ThreadSync:
     """A thread that syncs; `engine_thread` brings the answer to the engine's thread."""
 
-    def __init__(self, engine_thread: Callable[[Callable[[], None]], None], done: Done, files: Files) -> None:
+    def __init__(self, engine_thread: Callable[[Callable[[], None]], None], done: SyncCallback, files: Files) -> None:
         self._engine_thread, self._done, self._files = engine_thread, done, files
         self._work: SimpleQueue[int | None] = SimpleQueue()
         self._answers: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -169,24 +169,26 @@ class ThreadSync:
             except OSError as failure:
                 error = failure
             self._answers.put(error)
-            self._engine_thread(partial(self._take, False))
+            self._engine_thread(partial(self._take_result, False))
 
-    def _take(self, wait: bool) -> None:
+    def _take_result(self, wait: bool) -> None:
         if self._running and (wait or not self._answers.empty()):
             self._running = False
             self._done(self._answers.get())
 
     def finish(self) -> None:
         while self._running:
-            self._take(True)
+            self._take_result(True)
 
     def close(self) -> None:
         self._work.put(None)
         self._thread.join()
 
 
-def open_sync(loop: Loop | None, engine_thread: Callable[[Callable[[], None]], None], done: Done, files: Files) -> Sync:
-    """The kernel's where there is a loop to tell, and the kernel can; else a thread's."""
+def open_sync(
+    loop: Loop | None, engine_thread: Callable[[Callable[[], None]], None], done: SyncCallback, files: Files
+) -> Sync:
+    """A RingSync if there is a loop and the kernel permits it, else a ThreadSync."""
     if loop is not None and kernel_can_sync():
         with contextlib.suppress(OSError):
             return RingSync(loop, done)
@@ -195,7 +197,7 @@ def open_sync(loop: Loop | None, engine_thread: Callable[[Callable[[], None]], N
 
 @cache
 def kernel_can_sync() -> bool:
-    """Whether the kernel syncs a file asynchronously: tried, because a sandbox may refuse any part of it."""
+    """Whether the kernel syncs a file asynchronously. It is tried, because a sandbox may refuse any part of it."""
 
     class Nobody:
         def call_soon(self, callback: Callable[[], object]) -> object: ...
