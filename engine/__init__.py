@@ -20,8 +20,9 @@ the other, and engine/storage/interface.py declares what they exchange.
     statistics/   what a node counts of its work
 
     replica.py          what a node asks of its part in a cluster
-    cluster_view.py     what a node knows of its cluster: replication/observer.py watches it, shoal/cluster/seeing.py
-                        fills this in, catalog/system/cluster.py shows it as shoal_nodes and other views
+    cluster_view.py     what a node knows of its cluster: replication/observer.py watches it,
+                        shoal/cluster/cluster_state.py fills this in, catalog/system/cluster.py shows it as shoal_nodes
+                        and other views
     foreground.py       long work gives way to short statements;  priority.py  threads with a lower priority
     checks.py           digests of replicas are compared (engine/checkpoint/digest.py, replication/checks.py)
     index_checks.py, columnar_checks.py    whether indexes and the worker's copies hold what the rows give
@@ -43,14 +44,13 @@ is its `Tablespace`, and nothing is paid for others. The first CREATE TABLESPACE
   nothing. It gets an empty part there, because it cannot survive without what it stands on. Records of sequences count
   as read.
 - In a cluster, another node may lead each tablespace. The statement's text and the schema tell which ones it concerns
-  (statements/statement_tablespaces.py, node/affected_tablespaces.py). The connection finds the place (`_place` in
-  wire/carrying.py). The leader of pg_default gathers what it lacks (shoal/cluster/leading.py). `Stores.guard` protects
-  what a node does not lead: to write there, or to look at what is sequenced, fails with 40001, whatever the text has
-  told.
-- In a cluster, a tablespace may be on some nodes only (shoal/cluster/holding.py). A node gets one while it runs:
-  restored and followed, unseen, while the others do not wait for it. It is attached in the turn in which it is as far
-  as all that they have shown of its transactions (`expect`, `owes` and `join` of `Arrivals`,
-  shoal/cluster/arrivals.py). So a transaction is seen whole or not at all on it too. Tables of what a node lacks are
+  (statements/statement_tablespaces.py, node/affected_tablespaces.py). The connection finds the place (`_place` in wire/carrying.py). The leader of
+  pg_default gathers what it lacks (shoal/cluster/leadership.py). `Stores.guard` protects what a node does not lead: to
+  write there, or to look at what is sequenced, fails with 40001, whatever the text has told.
+- In a cluster, a tablespace may be on some nodes only (shoal/cluster/replica_placement.py). A node gets one while it
+  runs: restored and followed, unseen, while the others do not wait for it. It is attached in the turn in which it is as
+  far as all that they have shown of its transactions (`expect`, `awaited_lsn` and `join` of `ApplyOrder`,
+  shoal/cluster/apply_order.py). So a transaction is seen whole or not at all on it too. Tables of what a node lacks are
   routed nowhere (57P03), and the connection carries what reads them to the leader, which holds everything.
 - CREATE makes the storage under a mark, commits, and takes the mark away. DROP sets the mark, commits, and removes the
   storage. At a start, the catalog decides what is marked (storage/directories.py). A node alone that keeps its past

@@ -50,7 +50,7 @@ from wire.server import Server
 
 if TYPE_CHECKING:
     from shoal.admin.server import Admin
-    from shoal.cluster.member import Member
+    from shoal.cluster.member import ClusterMember
 
 log = logging.getLogger("shoal")
 
@@ -101,9 +101,9 @@ async def _run_node(
     again: Sources,
 ) -> int:
     if config.cluster:
-        from shoal.cluster.member import Member  # a node alone needs neither ZooKeeper's client nor stores
+        from shoal.cluster.member import ClusterMember  # a node alone needs neither ZooKeeper's client nor stores
 
-        member = Member(config, fatal, "" if admin is None else admin.shown)
+        member = ClusterMember(config, fatal, "" if admin is None else admin.shown)
         await member.start()
         try:
             await _serve_clients(config, member.node, stop, member, admin, as_json, again)
@@ -210,7 +210,7 @@ async def _serve_clients(
     config: Config,
     node: Node,
     stop: asyncio.Future[None],
-    member: Member | None,
+    member: ClusterMember | None,
     admin: Admin | None,
     as_json: bool,
     again: Sources,
@@ -221,7 +221,7 @@ async def _serve_clients(
     memory = memory_of_machine() // 2
     node.memory.limit = config.memory or memory
     raise_limit(config.max_connections)
-    cluster = member.for_clients() if member is not None else None
+    cluster = member.forwarding_services() if member is not None else None
     rules, tls = host_rules(config), client_tls(config)
     key = mock_key(config.data_path, member.secret if member is not None else b"")
     reserved = config.superuser_reserved_connections
@@ -235,7 +235,7 @@ async def _serve_clients(
     except ValueError as error:
         raise ConfigError(str(error)) from error
     if member is not None:
-        await member.listening(host, bound)
+        await member.set_address(host, bound)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, partial(resolve, stop))
     node.configuration = reload = Reload(again, config, node, server, admin, _name(config), memory)

@@ -27,7 +27,7 @@ from wire.http import asks_this_machine
 from wire.server import Server, is_loopback
 
 if TYPE_CHECKING:
-    from shoal.cluster.member import Member
+    from shoal.cluster.member import ClusterMember
 
 REQUEST_LIMIT = 16 << 20  # bytes
 CLOSE_GRACE = 1.0  # seconds that answers under way get when the node stops
@@ -43,7 +43,7 @@ class Parts:
     config: Config
     node: Node
     server: Server
-    member: Member | None
+    member: ClusterMember | None
 
 
 class Admin:
@@ -108,7 +108,7 @@ class Admin:
             raise ConfigError(f"cannot listen on {host}:{port}: {reason}; choose another with --admin") from error
         self.address = (host, self._runner.addresses[0][1])
 
-    def serves(self, config: Config, node: Node, server: Server, member: Member | None) -> None:
+    def serves(self, config: Config, node: Node, server: Server, member: ClusterMember | None) -> None:
         """Clients are let in."""
         self._parts = Parts(config, node, server, member)
         self.why = ""

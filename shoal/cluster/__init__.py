@@ -1,16 +1,21 @@
-"""A node's part in a cluster: what joins the engine with the replicated log.
+"""A node of a cluster: connects the engine with the replicated log.
 
-member.py        all of it, from start to stop
-membership.py    which cluster and node this directory belongs to; the session with ZooKeeper; its registration
-adapter.py       the engine as the log sees it (`ReplicaEngine` in replication/log/interface.py), the log as the
-                 engine sees it (`Replica` in engine/replica.py), the leader as the relay sees it (`Locator` in
-                 wire/relay.py)
-joining.py, founding.py    how a data directory becomes a replica: alone before, new, from a checkpoint
-seeing.py        what it shows of the cluster, checks, checkpoints on request
-controller.py    replicas and leaders are where they should be: one node's office (replication/placement.py decides)
-mending.py       a quorum store is kept whole, and lets members go
-spaces.py        tablespaces in a cluster;  leading.py  who leads what;  holding.py  who holds what;  arrivals.py
-                 tablespaces that a node gets while it runs
-past.py, region.py    the past for readers on a node; a copy of the changelog in this node's region
-flushing.py, carriers.py, checkpoints.py    what runs beside: flushes, carried sessions, checkpoints
+member.py            the node from start to stop
+membership.py        the cluster and node of this directory; the session with ZooKeeper; the node's registration
+adapter.py           adapters: the engine for the log (`ReplicaEngine` in replication/log/interface.py), the log for the
+                     engine (`Replica` in engine/replica.py), the leader for the relay (`Locator` in wire/relay.py)
+replica_bootstrap.py makes a data directory a replica, from a checkpoint if need be
+cluster_creation.py  makes a data directory the first node's of a new cluster
+cluster_state.py     the node's view of the cluster; checks and checkpoints on request
+controller.py        one node's task: moves replicas and leaders to where replication/placement.py plans them
+store_repair.py      repairs a quorum store, and empties members that leave
+tablespaces.py       the tablespaces of a node
+leadership.py        the leaderships of a node, and how they come together
+replica_placement.py the tablespaces that a node holds, and how it gets and gives up replicas
+apply_order.py       the order in which a follower applies entries that concern several tablespaces
+past.py              the past of a tablespace, for readers on a node
+region.py            a copy of the changelog in this node's region
+timed_flush.py       flushes memtables at intervals
+forwarding_watch.py  ends the sessions that a lost node has forwarded here
+checkpoints.py       writes checkpoints to the cluster's store
 """

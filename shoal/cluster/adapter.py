@@ -1,4 +1,4 @@
-"""The engine as the replicated log sees it, the log as the engine sees it, and the leader as the relay sees it."""
+"""Adapters between packages: the engine for the replicated log, the log for the engine, the leader for the relay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wire.peering import introduce
 from wire.relay import Target
 
 if TYPE_CHECKING:
-    from shoal.cluster.spaces import ClusterTablespaces
+    from shoal.cluster.tablespaces import ClusterTablespaces
 
 PRESSURE_PAUSE = 0.02  # seconds
 HEAD_PAUSE = 0.1  # seconds between two tries to read the heads
@@ -31,8 +31,8 @@ SAME_PATIENCE = 0.25  # seconds after which a leader that has failed is tried ag
 LEADER_PATIENCE = 5.0  # seconds a relay waits for a leader before it is told that there is none
 
 
-def deposed() -> SqlError:
-    """What a client is told whose transaction was certainly not committed."""
+def not_committed_error() -> SqlError:
+    """The error for a client whose transaction was certainly not committed."""
     return SqlError(
         "40001",
         "could not commit: this node is no longer the leader of the tablespace",
@@ -40,8 +40,8 @@ def deposed() -> SqlError:
     )
 
 
-def unknown() -> SqlError:
-    """What a client is told of a commit that may be in the log or not."""
+def unknown_outcome_error() -> SqlError:
+    """The error for a client whose commit has an unknown outcome."""
     return SqlError(
         "08007",
         "the outcome of the commit is unknown: the changelog did not answer in time",
@@ -51,10 +51,10 @@ def unknown() -> SqlError:
 
 
 class FollowerLog(UnwritableLog):
-    """Of a tablespace that follows: entries come from the leader, and nothing is submitted here (40001)."""
+    """The changelog of a tablespace that follows: entries come from the leader, and `submit` raises 40001."""
 
     def __init__(self, bulk: BulkFiles) -> None:
-        super().__init__(deposed)
+        super().__init__(not_committed_error)
         self._bulk = bulk
 
     def bulk_path(self, name: str) -> str:
@@ -78,7 +78,7 @@ class EngineReplica:
         self._follower_log = follower_log
         self._spaces = spaces
         self.leading = False
-        spaces.arrivals.join(store.tablespace_id, self)
+        spaces.apply_order.join(store.tablespace_id, self)
 
     @property
     def flushed_lsn(self) -> int:
@@ -88,16 +88,16 @@ class EngineReplica:
     def applied_lsn(self) -> int:
         return self.store.durable_lsn
 
-    def is_wanted(self) -> None:
+    def check_existence(self) -> None:
         """pg_default is always there."""
 
     def admit(self, entry: LogEntry) -> Awaitable[None] | None:
-        return self._spaces.arrivals.admit(self.store.tablespace_id, entry)
+        return self._spaces.apply_order.admit(self.store.tablespace_id, entry)
 
     def apply(self, entry: LogEntry) -> None:
         if entry.lsn > self.store.durable_lsn:  # else it was applied with the other parts of its transaction
             self.apply_now(entry)
-            self._spaces.arrivals.moved()
+            self._spaces.apply_order.apply_waiting()
 
     def apply_now(self, entry: LogEntry) -> None:
         self.node.applied(self.store.apply(entry.lsn, entry.body, entry.commit_time))
@@ -118,12 +118,12 @@ class EngineReplica:
 
     def on_unknown(self, first_lsn: int) -> None:
         self.leading = False
-        self.node.commits.give_up(first_lsn - 1, unknown())
+        self.node.commits.give_up(first_lsn - 1, unknown_outcome_error())
 
     def on_deposed(self, last_committed: int) -> None:
         self.leading = False
         self.store.use_changelog(self._follower_log)
-        self.node.step_down(last_committed, deposed())
+        self.node.step_down(last_committed, not_committed_error())
         self._spaces.leaderships.follow()
 
 
@@ -144,7 +144,7 @@ class NodeReplica:
             return False
         now, leaderships = self._clock(), self._spaces.leaderships
         if now >= leaderships.looks_again_at:
-            leaderships.look(now, self._log.may_serve_until)
+            leaderships.refresh_serving_time(now, self._log.may_serve_until)
         return now < leaderships.serves_until
 
     def leads_in(self, tablespaces: Iterable[bytes]) -> bool:
@@ -158,7 +158,7 @@ class NodeReplica:
 
     @property
     def tablespaces(self) -> frozenset[bytes]:
-        return self._spaces.leaderships.known
+        return self._spaces.leaderships.known_tablespaces
 
     def led_together(self, tablespaces: Iterable[bytes]) -> bool:
         return self._spaces.leaderships.led_together(tablespaces)
@@ -179,7 +179,7 @@ class NodeReplica:
             async with asyncio.timeout(self._timeout):
                 while True:
                     try:
-                        await asyncio.gather(self._catch_up(), self._spaces.caught_up())
+                        await asyncio.gather(self._catch_up(), self._spaces.catch_up_all())
                         return
                     except CoordinationUnavailableError as error:  # a session that is over is soon followed by another
                         trouble = str(error)
@@ -211,7 +211,7 @@ class NodeReplica:
             ) from error
 
 
-class ReplicasWait:
+class RemoteApplyWait:
     """Node.applied_elsewhere: waits until the other replicas have applied a commit of this node's."""
 
     def __init__(self, node: EngineNode, name: str, coordination: Callable[[], Coordination], timeout: float) -> None:
@@ -222,7 +222,7 @@ class ReplicasWait:
         self._tablespaces: dict[bytes, RemoteApply] = {}
 
     async def __call__(self, position: int) -> bool:
-        """The parts of a commit over several tablespaces are applied together: one is as good as all."""
+        """Waits for one part of the commit, because the parts of a commit are applied together."""
         store = self._node.store
         space = store if isinstance(store, Tablespace) else store.spaces[position >> SLOT_SHIFT]
         if space is None:

@@ -1,7 +1,7 @@
 """Checkpoints of a tablespace in the cluster's store: written by the leader, listed in ZooKeeper, the old ones removed.
 
-The newest KEPT stay. A checkpoint counts once it is listed; what a crash leaves behind is found by its folder and
-removed with the next one. The log below the oldest listed checkpoint may then be dropped (replication/log/ledgers.py).
+The newest KEPT stay. A checkpoint counts once it is listed. The next checkpoint removes the folders of unlisted ones,
+which a crash may leave. The log below the oldest listed checkpoint may then be dropped (replication/log/ledgers.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CheckpointKeeper:
         scratch: Path,
         interval: float,
         clock: Clock,
-        described: Callable[[], Described | None] = lambda: None,
+        describe: Callable[[], Described | None] = lambda: None,
     ) -> None:
         self._tablespace = tablespace
         self._store = store
@@ -59,10 +59,10 @@ class CheckpointKeeper:
         self._scratch = scratch
         self._interval = interval
         self._clock = clock
-        self._described = described
+        self._describe = describe
         self._root = tablespace_folder(tablespace.tablespace_id).rstrip("/")
         self._writing = asyncio.Lock()
-        self._looked_in = ""  # the URL of the store that is known to have the newest checkpoint
+        self._checked_store = ""  # the URL of the store that is known to have the newest checkpoint
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -76,14 +76,14 @@ class CheckpointKeeper:
         while True:
             try:
                 if self._leads():
-                    newest = max(await self._listed(), key=lambda item: item.lsn, default=None)
+                    newest = max(await self._read_list(), key=lambda item: item.lsn, default=None)
                     age = float("inf") if newest is None else (self._clock.wall() - newest.created) / 1e6
                     changed = newest is None or newest.lsn < self._tablespace.durable_lsn
                     if (changed and age >= self._interval) or newest is None or await self._is_elsewhere(newest.lsn):
                         await self.write()
             except (SqlError, StoreUnavailableError, CoordinationUnavailableError, ConflictError) as error:
                 log.warning("no checkpoint was written: %s", error)
-            # A new leader soon sees to the first one: it costs least while there is little to write.
+            # A new leader soon writes the first one, because it costs least while there are few rows.
             await asyncio.sleep(min(self._interval, LOOK if self._leads() else LOOK_FOR_LEADING))
 
     async def write(self) -> int:
@@ -94,12 +94,12 @@ class CheckpointKeeper:
         if not self._leads():
             raise SqlError("55000", "checkpoints are written by the leader of the tablespace, which this node is not")
         async with self._writing:
-            listed = await self._listed()
+            listed = await self._read_list()
             known = [manifest for item in listed if (manifest := await self._manifest(item.lsn)) is not None]
             previous = max(known, key=lambda manifest: manifest.lsn, default=None)
             self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # In the turn in which the checkpoint takes what it is of: this node then needs nothing of the log below it,
-            # and the next checkpoint finds what has changed since in memory.
+            # In the same turn as the checkpoint's snapshot, because then this node needs nothing of the log below it,
+            # and the next checkpoint finds the changes since in memory.
             self._tablespace.flush()
             manifest = await write_checkpoint(
                 self._tablespace,
@@ -107,7 +107,7 @@ class CheckpointKeeper:
                 self._root,
                 str(self._scratch),
                 self._mark,
-                described=self._described(),
+                described=self._describe(),
                 previous=previous,
             )
             entry = Checkpoint(
@@ -117,19 +117,19 @@ class CheckpointKeeper:
                 manifest.total_bytes(),
                 self._clock.wall(),
             )
-            kept = await self._list(entry)
+            kept = await self._add_to_list(entry)
             log.info("checkpoint at LSN %d: %d rows", manifest.lsn, manifest.table_rows())
-            await self._clean(kept, [*known, manifest])
+            await self._remove_unlisted(kept, [*known, manifest])
             return manifest.lsn
 
     async def _is_elsewhere(self, lsn: int) -> bool:
         """Whether the store of now lacks the newest checkpoint: the tablespace has moved to it since."""
         url = self._store().url
-        if url != self._looked_in and await self._manifest(lsn) is not None:
-            self._looked_in = url
-        return url != self._looked_in
+        if url != self._checked_store and await self._manifest(lsn) is not None:
+            self._checked_store = url
+        return url != self._checked_store
 
-    async def _listed(self) -> tuple[Checkpoint, ...]:
+    async def _read_list(self) -> tuple[Checkpoint, ...]:
         found = await self._coordination().get(paths(self._tablespace.tablespace_id).checkpoints)
         return decode_checkpoints(found.data) if found is not None else ()
 
@@ -138,7 +138,7 @@ class CheckpointKeeper:
             return await read_manifest(self._store(), self._root, lsn)
         return None
 
-    async def _list(self, entry: Checkpoint) -> tuple[Checkpoint, ...]:
+    async def _add_to_list(self, entry: Checkpoint) -> tuple[Checkpoint, ...]:
         """The list with the new entry and without those that are too many."""
         path = paths(self._tablespace.tablespace_id).checkpoints
         while True:
@@ -150,7 +150,7 @@ class CheckpointKeeper:
                 await self._coordination().set(path, encode_checkpoints(kept), found.version)
                 return kept
 
-    async def _clean(self, kept: tuple[Checkpoint, ...], manifests: list[Manifest]) -> None:
+    async def _remove_unlisted(self, kept: tuple[Checkpoint, ...], manifests: list[Manifest]) -> None:
         lsns = {item.lsn for item in kept}
         stay = [manifest for manifest in manifests if manifest.lsn in lsns]
         gone = [manifest for manifest in manifests if manifest.lsn not in lsns]

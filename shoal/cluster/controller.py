@@ -1,13 +1,13 @@
-"""The controller: one node of the cluster that looks after where replicas and leaders are.
+"""The controller: one node of the cluster moves replicas and leaders to where they should be.
 
-    Controller    on every node: whoever makes the ephemeral znode `controller` looks every few seconds, asks
-                  replication/placement.py for the next change, and makes it: one a look
+    Controller    on every node: the one that has created the ephemeral znode `controller` asks replication/placement.py
+                  for the next change every few seconds, and makes it
     HandOvers     on every node: carries out the requests to give a leadership away (`moves/<tablespace>`)
 
-A change of replicas is a compare-and-set of the tablespace's spec as it was when it was planned, and a move names the
-epoch that it ends: a controller that has been cut off, and whose successor is at work already, can do no harm, and
-neither can an old request. What nodes remember (how long others have been away, what was moved lately) begins anew with
-every controller; so it is patient from the start.
+A change of replicas is a compare-and-set of the tablespace's spec as it was when the change was planned, and a move
+names the epoch that it ends. So a controller that has been cut off does no harm beside its successor, and neither does
+an old request. A new controller does not know how long nodes have been away and which leaders were moved lately, so all
+periods begin anew with it.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class ControllerSettings:
     """Times in seconds."""
 
     interval: float = 5.0  # between two looks, each of which makes one change at most
-    rest: float = 60.0  # in which a leader that was moved is left alone
-    settle: float = 30.0  # after which nodes' loads show what was moved
+    rest_after_move: float = 60.0  # in which a leader that was moved is left alone
+    load_delay: float = 30.0  # after which nodes' loads show what was moved
     remember: float = 3600.0  # in which a tablespace is not moved back
-    close: int = 20_000  # LSNs behind the head at which a replica may still be asked to lead
-    gathers: bool = False  # the node that leads pg_default holds all tablespaces
-    tied: float = 300.0  # in which a tablespace stays where it was needed together with others
+    max_lag: int = 20_000  # LSNs behind the head at which a replica may still be asked to lead
+    home_holds_all: bool = False  # whether the node that leads pg_default is to hold all tablespaces
+    rest_after_joint_use: float = 300.0  # in which a tablespace stays where it was needed together with others
     placement: PlacementSettings = dataclasses.field(default_factory=PlacementSettings)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Made:
+class RequestedMove:
     """A move that was asked for: when, by the clock, and in which epoch."""
 
     at: float
@@ -89,7 +89,7 @@ class Controller:
         self._token = b""  # what this node has written into the znode
         self._held_in: Coordination | None = None
         self._away: dict[str, float] = {}  # node -> clock time since which it is not there
-        self._moved: dict[tuple[bytes, str], Made] = {}  # by tablespace, and node that it left
+        self._requested_moves: dict[tuple[bytes, str], RequestedMove] = {}  # by tablespace, and node that it left
         self._requests: dict[str, float] = {}  # name of a znode -> clock time since which it is there
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -98,7 +98,7 @@ class Controller:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Leaves the office to another node."""
+        """Stops, and lets another node become the controller."""
         if self._task is None:
             return
         self._task.cancel()
@@ -111,7 +111,7 @@ class Controller:
         while True:
             self._wake.clear()
             try:
-                if await self.hold():
+                if await self.hold_office():
                     await asyncio.sleep(self._settings.interval)
                     await self.cycle()
                     continue
@@ -123,7 +123,7 @@ class Controller:
                 async with asyncio.timeout(self._settings.interval):
                     await self._wake.wait()
 
-    async def hold(self) -> bool:
+    async def hold_office(self) -> bool:
         """Whether this node is the controller; it becomes it if nobody is. Raises CoordinationUnavailableError."""
         coordination = self._coordination()
         found = await coordination.get(CONTROLLER, self._wake.set)
@@ -134,59 +134,61 @@ class Controller:
             await coordination.create(CONTROLLER, token, ephemeral=True)
             self._token, self._held_in = token, coordination
             self._away.clear()
-            self._moved.clear()
+            self._requested_moves.clear()
             log.info("%s places replicas and leaders from now on", self._node)
             return True
         return False
 
     async def cycle(self) -> Change | None:
-        """One look; the change that was made. Raises CoordinationUnavailableError, ConflictError, SqlError."""
+        """Plans and makes one change, and returns it. Raises CoordinationUnavailableError, ConflictError, SqlError."""
         if self._observer.stale or not self._observer.nodes:
             return None
         coordination = self._coordination()
-        await self._clear(coordination)
-        change = plan_change(self.picture(), self._settings.placement)
+        await self._remove_old_requests(coordination)
+        change = plan_change(self.placement(), self._settings.placement)
         if change is None:
             return None
         seen = self._observer.tablespaces[change.tablespace]
         if isinstance(change, MoveLeader):
             made = await self._move(coordination, seen, change)
         else:
-            made = await self._replace(coordination, seen, change)
+            made = await self._change_replicas(coordination, seen, change)
         return change if made else None
 
-    def picture(self) -> ClusterPlacement:
-        """What the observer sees now, with what this controller remembers."""
+    def placement(self) -> ClusterPlacement:
+        """The placement that the observer sees, with the moves that this controller remembers."""
         settings, now = self._settings, self._clock.monotonic()
         nodes = {name: node.load for name, node in self._observer.nodes.items()}
         seen = [item for item in self._observer.tablespaces.values() if item.spec.name]
         named = {node for item in seen for node in item.spec.replicas}
         self._away = {node: self._away.get(node, now) for node in named - nodes.keys()}
-        self._moved = {key: made for key, made in self._moved.items() if now - made.at < settings.remember}
-        made = list(self._moved.values())
-        resting = {item.move.tablespace: item for item in made if now - item.at < settings.rest}
-        settling = (item.move for item in made if now - item.at < settings.settle)
-        home = [item.epoch.leader for item in seen if settings.gathers and item.spec.name == DEFAULT_TABLESPACE]
-        since = self._clock.wall() - settings.tied * 1e6
+        self._requested_moves = {
+            key: made for key, made in self._requested_moves.items() if now - made.at < settings.remember
+        }
+        made = list(self._requested_moves.values())
+        resting = {item.move.tablespace: item for item in made if now - item.at < settings.rest_after_move}
+        settling = (item.move for item in made if now - item.at < settings.load_delay)
+        home = [item.epoch.leader for item in seen if settings.home_holds_all and item.spec.name == DEFAULT_TABLESPACE]
+        since = self._clock.wall() - settings.rest_after_joint_use * 1e6
         tied = (item.tablespace for item in seen if item.last_needed_together > since)
         return ClusterPlacement(
             nodes,
             [
-                self._placed(item, resting.get(item.tablespace))
+                self._tablespace_placement(item, resting.get(item.tablespace))
                 for item in sorted(seen, key=lambda item: item.spec.name)
             ],
             {node: now - since for node, since in self._away.items()},
             frozenset((*resting, *tied)),
             frozenset(node for move in settling for node in (move.leader, move.to)),
-            frozenset(key for key, item in self._moved.items() if item.move.why != "preferred"),
+            frozenset(key for key, item in self._requested_moves.items() if item.move.why != "preferred"),
             home[0] if home else "",
         )
 
-    def _placed(self, seen: ObservedTablespace, made: Made | None) -> TablespacePlacement:
+    def _tablespace_placement(self, seen: ObservedTablespace, made: RequestedMove | None) -> TablespacePlacement:
         ready = frozenset(
             node
             for node, replica in seen.replicas.items()
-            if replica.role != "bootstrapping" and replica.applied >= seen.head.lsn - self._settings.close
+            if replica.role != "bootstrapping" and replica.applied >= seen.head.lsn - self._settings.max_lag
         )
         # A move that is under way counts as done, or the next one would be planned without it.
         under_way = made is not None and made.epoch == seen.epoch.epoch
@@ -196,7 +198,7 @@ class Controller:
 
     # --- changes -------------------------------------------------------------------------------------------------
 
-    async def _replace(
+    async def _change_replicas(
         self, coordination: Coordination, seen: ObservedTablespace, change: AddReplica | DropReplica
     ) -> bool:
         path = paths(change.tablespace).spec
@@ -218,11 +220,13 @@ class Controller:
         log.info("%s is to be led by %s in place of %s: %s", seen.name, change.to, change.leader, change.why)
         with contextlib.suppress(ConflictError):
             await coordination.create(move_path(change.tablespace), encode_move(move))
-            self._moved[change.tablespace, change.leader] = Made(self._clock.monotonic(), change, move.epoch)
+            self._requested_moves[change.tablespace, change.leader] = RequestedMove(
+                self._clock.monotonic(), change, move.epoch
+            )
             return True
         return False
 
-    async def _clear(self, coordination: Coordination) -> None:
+    async def _remove_old_requests(self, coordination: Coordination) -> None:
         """Removes requests that nobody has carried out: of epochs that have ended, and old ones."""
         now = self._clock.monotonic()
         names = await coordination.children(MOVES)
@@ -230,7 +234,7 @@ class Controller:
         epochs = {item.tablespace.hex(): item.epoch.epoch for item in self._observer.tablespaces.values()}
         for name in names:
             found = await coordination.get(f"{MOVES}/{name}")
-            old = now - self._requests[name] >= self._settings.rest
+            old = now - self._requests[name] >= self._settings.rest_after_move
             if found is not None and (old or _epoch_of(found.data) != epochs.get(name, -1)):
                 await coordination.delete(f"{MOVES}/{name}", found.version)
 
@@ -242,8 +246,8 @@ def _epoch_of(data: bytes) -> int | None:
     return None
 
 
-class Term(Protocol):
-    """What is asked of a term: replication.log.leader.LeaderLog."""
+class LeaderTerm(Protocol):
+    """The part of replication.log.leader.LeaderLog that is needed here."""
 
     @property
     def leading(self) -> bool: ...
@@ -252,11 +256,11 @@ class Term(Protocol):
     def epoch(self) -> Epoch: ...
 
 
-class Held(Protocol):
-    """What is asked of the log of a tablespace: replication.log.replica.ReplicatedLog."""
+class LeadableLog(Protocol):
+    """The part of replication.log.replica.ReplicatedLog that is needed here."""
 
     @property
-    def leader(self) -> Term | None: ...
+    def leader(self) -> LeaderTerm | None: ...
 
     async def step_down(self, to: str = "") -> None: ...
 
@@ -269,7 +273,7 @@ class HandOvers:
         self,
         node: str,
         coordination: Callable[[], Coordination],
-        log_of: Callable[[bytes], Held | None],
+        log_of: Callable[[bytes], LeadableLog | None],
         before: Callable[[bytes], None] = lambda tablespace: None,
         retry_pause: float = 2.0,
     ) -> None:
@@ -293,7 +297,7 @@ class HandOvers:
             self._wake.clear()
             try:
                 for name in await self._coordination().children(MOVES, self._wake.set):
-                    await self._look(name)
+                    await self._hand_over(name)
                 await self._wake.wait()
             except (CoordinationUnavailableError, ConflictError):
                 await asyncio.sleep(self._retry_pause)
@@ -301,7 +305,7 @@ class HandOvers:
                 log.warning("a request to move a leader is passed over: %s", error.message)
                 await asyncio.sleep(self._retry_pause)
 
-    async def _look(self, name: str) -> None:
+    async def _hand_over(self, name: str) -> None:
         coordination = self._coordination()
         tablespace = self._held_under(name)
         held = self._log_of(tablespace) if tablespace else None

@@ -1,4 +1,4 @@
-"""A node of a cluster, from start to stop.
+"""A node of a cluster from start to stop.
 
     start   identity -> session with ZooKeeper -> the store is the cluster's -> nodes/<node> -> the directory is a
             replica -> the log is followed; when it has brought a catalog, clients are let in
@@ -6,8 +6,8 @@
             another one is opened; checkpoints are written while this node leads
     stop    leadership is handed over, what runs finishes, the memtable is flushed
 
-Whatever must never happen ends the process (status 70): it comes back as a replica, from what is durable. A replica
-whose log is gone starts itself anew, and begins with a checkpoint.
+An error that must never happen ends the process (status 70), which then restarts as a replica from its durable state. A
+replica whose log has been dropped restarts itself from a checkpoint.
 """
 
 from __future__ import annotations
@@ -54,27 +54,34 @@ from replication.zookeeper import join_cluster, open_coordination
 from shoal.access import certificate_hash
 from shoal.archive.ledgers import LedgerLog
 from shoal.archive.writing import Backups
-from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica, ReplicasWait
-from shoal.cluster.carriers import CarrierWatch
+from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica, RemoteApplyWait
 from shoal.cluster.checkpoints import CheckpointKeeper
+from shoal.cluster.cluster_creation import create_cluster, flush_local_changelogs
+from shoal.cluster.cluster_state import connect_cluster_view
 from shoal.cluster.controller import Controller, ControllerSettings, HandOvers
-from shoal.cluster.flushing import TimedFlush
-from shoal.cluster.founding import bring_along, found
-from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, join, own_position, restore
+from shoal.cluster.forwarding_watch import ForwardingWatch
 from shoal.cluster.membership import (
+    CoordinationSessions,
     Identity,
     Registration,
-    Sessions,
     check_node_name,
     cluster_secret,
     read_identity,
     write_identity,
 )
-from shoal.cluster.mending import StoreMender
 from shoal.cluster.past import ClusterPast
 from shoal.cluster.region import Region
-from shoal.cluster.seeing import connect
-from shoal.cluster.spaces import ClusterTablespaces, Place, SpaceReplica
+from shoal.cluster.replica_bootstrap import (
+    DEFAULT_TABLESPACE,
+    JoinedTablespace,
+    find_tablespace,
+    join_default_tablespace,
+    own_position,
+    restore,
+)
+from shoal.cluster.store_repair import StoreRepairer
+from shoal.cluster.tablespaces import ClusterTablespaces, MemberContext, TablespaceReplica
+from shoal.cluster.timed_flush import TimedFlush
 from shoal.config import Config, ConfigError
 from shoal.directory_watch import DirectoryWatch
 from wire.carrying import Cluster
@@ -87,7 +94,7 @@ START_ATTEMPTS = 3  # a session may end while a node starts: it was frozen, or Z
 LEASE_MARGINS = 12  # in a session timeout: a leader that is cut off stops answering strong reads so long before its end
 
 
-class Member:
+class ClusterMember:
     """Made by `start`. `node` is ready for a Server when it returns."""
 
     def __init__(self, config: Config, fatal: Callable[[BaseException], None], admin: str = "") -> None:
@@ -104,7 +111,7 @@ class Member:
         self._data = config.data_path
         self._stores: dict[str, ChangelogStore] = {}
         self._region: Region | None = None
-        self._sessions: Sessions
+        self._sessions: CoordinationSessions
         self._registration: Registration
         self._directory: Observer
         self._committer: Committer
@@ -150,7 +157,7 @@ class Member:
         if identity is not None and identity.node != self.name:
             raise ConfigError(f'{self._data} belongs to node "{identity.node}", not to "{self.name}"')
         self._cluster = identity.cluster if identity is not None else ""
-        self._sessions = Sessions(self._open_session)
+        self._sessions = CoordinationSessions(self._open_session)
         self._sessions.fatal = self.fatal
         coordination = await self._sessions.start()
         self._undo.push_async_callback(self._sessions.close)
@@ -173,11 +180,11 @@ class Member:
         self._undo.callback(self._registration.stop)
         self._sessions.on_opened(self._registration.register)
         if identity is None:
-            await self._refuse_strangers()
+            await self._check_foreign_data()
             write_identity(self._data, Identity(self._cluster, self.name))
-        await bring_along(self._data, self.fatal)
+        await flush_local_changelogs(self._data, self.fatal)
         self.secret = await cluster_secret(coordination)
-        joined = await self._behind_the_log(await self._join())
+        joined = await self._rejoin_if_log_dropped(await self._join())
         self._spaces = self._make_spaces(joined.tablespace)
         await self._spaces.prepare()
         self._open_tables(joined)
@@ -249,10 +256,10 @@ class Member:
     def _read_store_at(self, url: str) -> ChangelogStore:
         """As `_store_at`, for what follows the log."""
         store = self._store_at(url)
-        return store if self._region is None else self._region.over(store)
+        return store if self._region is None else self._region.wrap_store(store)
 
     async def _claim(self, url: str, create: bool) -> None:
-        """shoal.cluster.spaces.Claim."""
+        """shoal.cluster.tablespaces.StoreClaim."""
         store = self._store_at(url)
         if store is not self._stores[""]:
             await claim(store, self._cluster, create=create)
@@ -265,30 +272,32 @@ class Member:
         """Where the tablespace's changelog is written now: its members may have been replaced since the start."""
         return self._store_at(self._log.spec.store if self._log.spec is not None else "")
 
-    async def _join(self) -> Joined:
+    async def _join(self) -> JoinedTablespace:
         """Makes the directory a replica of pg_default; founds the cluster's tablespaces where there are none."""
         coordination = self._sessions.current
         while True:
-            joined = await join(coordination, self._store_at, self._data, self.name)
+            joined = await join_default_tablespace(coordination, self._store_at, self._data, self.name)
             if joined is not None:
                 return joined
             with contextlib.suppress(ConflictError):  # another node was first
-                return await found(coordination, self._data, self.name, self._stores[""].url, self._claimed_url)
+                return await create_cluster(
+                    coordination, self._data, self.name, self._stores[""].url, self._claimed_url
+                )
 
-    async def _refuse_strangers(self) -> None:
+    async def _check_foreign_data(self) -> None:
         """Raises ConfigError for a directory with data that are not the cluster's, before anything in it is changed."""
         known = await find_tablespace(self._sessions.current, DEFAULT_TABLESPACE)
         if known is not None and (self._data / "rows").exists():
             own_position(self._data, known[0])
 
     async def _claimed_url(self, url: str) -> str:
-        """shoal.cluster.founding.StoreUrl."""
+        """shoal.cluster.cluster_creation.StoreUrl."""
         await self._claim(url, create=True)
         return self._store_at(url).url
 
-    async def _behind_the_log(self, joined: Joined) -> Joined:
+    async def _rejoin_if_log_dropped(self, joined: JoinedTablespace) -> JoinedTablespace:
         """A replica whose place in the log has been dropped begins anew, with a checkpoint."""
-        if joined.founded:
+        if joined.is_new_cluster:
             return joined
         coordination = self._sessions.current
         found = await coordination.get(paths(joined.tablespace).ledgers)
@@ -299,7 +308,7 @@ class Member:
         await asyncio.to_thread(shutil.rmtree, self._data / "rows", ignore_errors=True)
         return replace(joined, position=await restore(coordination, self._store_at, joined.tablespace, self._data))
 
-    def _open_tables(self, joined: Joined) -> None:
+    def _open_tables(self, joined: JoinedTablespace) -> None:
         bulk = BulkFiles(str(self._data / "bulk"))
         follower_log = FollowerLog(bulk)
         loop = asyncio.get_running_loop()
@@ -349,14 +358,14 @@ class Member:
         )
         self._log.check_store = self._check_usable
         node.replica = NodeReplica(self._engine, self._log, self._spaces, self.config.commit_timeout)
-        node.applied_elsewhere = ReplicasWait(
+        node.applied_elsewhere = RemoteApplyWait(
             node, self.name, lambda: self._sessions.current, self.config.commit_timeout
         )
 
     def _make_spaces(self, first: bytes) -> ClusterTablespaces:
         config = self.config
         return ClusterTablespaces(
-            Place(
+            MemberContext(
                 self.name,
                 self._data,
                 first,
@@ -367,7 +376,7 @@ class Member:
                 config.checkpoint_interval,
                 self.clock,
                 self.fatal,
-                self._again,
+                self._restart_process,
                 lambda: self._engine.leading and self.clock.monotonic() < self._log.may_serve_until,
                 self._specs,
                 self._catch_up_first,
@@ -389,7 +398,9 @@ class Member:
         head = await self._log.read_head()
         await self._log.wait_for(head.lsn)
 
-    def _make_log(self, tablespace: bytes, engine: SpaceReplica, bulk: BulkFiles, position: Position) -> ReplicatedLog:
+    def _make_log(
+        self, tablespace: bytes, engine: TablespaceReplica, bulk: BulkFiles, position: Position
+    ) -> ReplicatedLog:
         made = ReplicatedLog(
             self.name,
             tablespace,
@@ -405,16 +416,16 @@ class Member:
         made.check_store = self._check_usable
         return made
 
-    async def _follow(self, joined: Joined) -> None:
+    async def _follow(self, joined: JoinedTablespace) -> None:
         """Follows and is elected; returns when there is a catalog."""
         self._directory = Observer(self._open_session)
         await self._directory.start()
         self._undo.push_async_callback(self._directory.close)
-        self._directory.on_change(self._spaces.look_around)
+        self._directory.on_change(self._spaces.on_cluster_change)
         if self._region is not None:
             self._region.start(self._directory)
             self._undo.push_async_callback(self._region.stop)
-        self._log.lacks = self._spaces.lacking
+        self._log.lacks = self._spaces.missing_count
         self.locator = LeaderLocator(self._directory, self.secret, self.name)
         self._running = asyncio.get_running_loop().create_task(self._run_log())
         self._spaces.start()
@@ -433,8 +444,8 @@ class Member:
         )
         self._checkpoints.start()
         self._undo.callback(self._checkpoints.stop)
-        self._place(joined.tablespace)
-        connect(
+        self._start_cluster_tasks(joined.tablespace)
+        connect_cluster_view(
             self.node,
             self.name,
             self._directory,
@@ -450,15 +461,15 @@ class Member:
         await self._catch_up()
         self.node.past.start()
 
-    def _place(self, tablespace: bytes) -> None:
-        """Takes part in what a cluster does by itself: is the controller if nobody else is, hands leaderships over when
-        it is asked, keeps the store whole while it leads."""
+    def _start_cluster_tasks(self, tablespace: bytes) -> None:
+        """Starts the tasks of the cluster: becomes the controller if no other node is, hands leaderships over on
+        request, and repairs the store while it leads."""
         controller = Controller(
             self.name,
             self._directory,
             lambda: self._sessions.current,
             self.clock,
-            ControllerSettings(gathers=True),
+            ControllerSettings(home_holds_all=True),
         )
         controller.start()
         self._undo.push_async_callback(controller.stop)
@@ -470,7 +481,7 @@ class Member:
         )
         hand_overs.start()
         self._undo.callback(hand_overs.stop)
-        mender = StoreMender(
+        mender = StoreRepairer(
             tablespace, lambda: self._log.leader, self._store_at, lambda: self._sessions.current, self.clock
         )
         mender.start()
@@ -491,8 +502,8 @@ class Member:
     async def _catch_up(self) -> None:
         """Returns when everything that was committed before is here, and there is a catalog. Raises what the log ends
         with."""
-        head = await _through_sessions(self._log.read_head)
-        ready = asyncio.ensure_future(self._ready(head.lsn))
+        head = await _retry_in_new_session(self._log.read_head)
+        ready = asyncio.ensure_future(self._wait_until_applied(head.lsn))
         await asyncio.wait((ready, self._running), return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
             ready.cancel()
@@ -503,11 +514,11 @@ class Member:
             await self._running  # which starts anew
             raise
 
-    async def _ready(self, lsn: int) -> None:
+    async def _wait_until_applied(self, lsn: int) -> None:
         await self._log.wait_for(lsn)
         while not self.node.catalogs:
             await self._log.wait_for(self._log.applied_lsn + 1)
-        await _through_sessions(self._spaces.caught_up)
+        await _retry_in_new_session(self._spaces.catch_up_all)
 
     async def _use_session(self, coordination: Coordination) -> None:
         self._committer.use(coordination)
@@ -515,13 +526,13 @@ class Member:
         self._spaces.use_session(coordination)
 
     async def _run_log(self) -> None:
-        """The log ends by itself only with what cannot be mended here."""
+        """Runs the log, which ends by itself only with errors that need a restart."""
         try:
             await self._log.run()
         except LogGoneError as error:
             log.critical("%s: restarting from a checkpoint", error)
             await asyncio.to_thread(shutil.rmtree, self._data / "rows")
-            self._again()
+            self._restart_process()
         except Exception as error:
             self.fatal(error)
             raise
@@ -532,16 +543,16 @@ class Member:
         await self._spaces.write_checkpoints()
         return lsn
 
-    def _again(self) -> None:
-        """This program once more, in this process: sockets and files close by themselves."""
+    def _restart_process(self) -> None:
+        """Executes this program anew in this process; sockets and files close by themselves."""
         logging.shutdown()
         os.execv(sys.executable, [sys.executable, "-m", "shoal", *sys.argv[1:]])
 
     def _far_past(self) -> FarPast:
         """The past that is in the store."""
-        return FarPast(self.node, self._past_of, str(self._data / "past"))
+        return FarPast(self.node, self._cluster_past, str(self._data / "past"))
 
-    def _past_of(self, tablespace: bytes) -> ClusterPast:
+    def _cluster_past(self, tablespace: bytes) -> ClusterPast:
         """That of a tablespace which is on this node."""
         replica = self._spaces.replicas.get(tablespace)
         log, space = (self._log, self._store) if replica is None else (replica.log, replica.store)
@@ -586,19 +597,21 @@ class Member:
 
     # --- running and stopping ------------------------------------------------------------------------------------
 
-    def for_clients(self) -> Cluster:
+    def forwarding_services(self) -> Cluster:
         """What a server needs to carry sessions to the leader."""
         replica = self.node.replica
         assert replica is not None
         cluster = Cluster(replica, self.name, self.secret, self.locator, deadline=self.config.commit_timeout)
-        watch = CarrierWatch(cluster.carriers, lambda: None if self._directory.stale else self._directory.nodes.keys())
+        watch = ForwardingWatch(
+            cluster.carriers, lambda: None if self._directory.stale else self._directory.nodes.keys()
+        )
         watch.start()
         self._undo.callback(watch.stop)
         return cluster
 
-    async def listening(self, host: str, port: int) -> None:
+    async def set_address(self, host: str, port: int) -> None:
         """Clients are let in at this address."""
-        await self._registration.move(host, port)
+        await self._registration.set_address(host, port)
 
     async def stop(self) -> None:
         """Hands the leadership over, flushes, and leaves the cluster; the server has ended its sessions."""
@@ -609,8 +622,8 @@ class Member:
         await self._undo.aclose()
 
 
-async def _through_sessions(ask: Callable[[], Awaitable[T]]) -> T:
-    """What is asked of ZooKeeper, in another session if the one of now ends meanwhile."""
+async def _retry_in_new_session(ask: Callable[[], Awaitable[T]]) -> T:
+    """Awaits a request to ZooKeeper, and repeats it in a new session if the session ends meanwhile."""
     while True:
         try:
             return await ask()

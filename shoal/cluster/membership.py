@@ -1,4 +1,4 @@
-"""Who this node is: its cluster and its name, on disk and in ZooKeeper.
+"""The identity of this node: its cluster and its name, on disk and in ZooKeeper.
 
 The data directory's `cluster.json` says which cluster it belongs to, and as which node; it is written before the first
 byte of the cluster's data. `nodes/<node>` is ephemeral and holds the address: it is there as long as the session lives,
@@ -31,7 +31,7 @@ MARKER = "cluster.json"
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 SECRET = "secret"
 LOAD_INTERVAL = 2.0  # seconds
-STOOD = 3  # sessions that ZooKeeper gives while it does not take up ours
+MAX_NEWER_SESSIONS = 3  # sessions that ZooKeeper opens while it does not accept the older one
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Registration:
                 found = await coordination.get(path, gone.set)
                 if found is None:
                     continue
-                if self._is_ours(decode_node(found.data)):
+                if self._is_own(decode_node(found.data)):
                     with contextlib.suppress(ConflictError):
                         await coordination.delete(path, found.version)
                     continue
@@ -126,13 +126,13 @@ class Registration:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._report())
 
-    def _is_ours(self, found: Node) -> bool:
+    def _is_own(self, found: Node) -> bool:
         """Whether a session of this process that is over has left it. ZooKeeper may be late with its end, when the
         whole machine stood still."""
         ours = self.node
         return (found.started, found.host, found.port) == (ours.started, ours.host, ours.port) and ours.started > 0
 
-    async def move(self, host: str, port: int) -> None:
+    async def set_address(self, host: str, port: int) -> None:
         """The address is known now, or has changed."""
         self.node = dataclasses.replace(self.node, host=host, port=port)
         await self._write()
@@ -156,22 +156,22 @@ class Registration:
             self._task.cancel()
 
 
-Opened = Callable[[Coordination], Awaitable[None]]
+SessionCallback = Callable[[Coordination], Awaitable[None]]
 
 
-class Sessions:
-    """The session with ZooKeeper: when it is over, another one is opened, for as long as it takes, and `opened` is
-    told. Raises nothing once the first one stands.
+class CoordinationSessions:
+    """Keeps a session with ZooKeeper open: when one is over, it opens another, without limit, and calls `opened`.
+    Raises nothing once the first one stands.
 
-    ZooKeeper that has lost data never takes up a session that has seen them, which then stays suspended for ever
-    (replication/zookeeper/session.py). So while it is, another one is opened now and then: it tells whether the cluster
-    is still there. If that one stands and the first is still not taken up, ZooKeeper has gone back in time.
+    A ZooKeeper that has lost data never accepts a session that has seen them; the session then stays suspended
+    (replication/zookeeper/session.py). So while it is suspended, another session is opened now and then, which shows
+    whether the cluster is still there. If that one stands and the first is still not accepted, ZooKeeper has lost data.
     """
 
     def __init__(self, open_session: Callable[[], Awaitable[Coordination]], retry_pause: float = 0.5) -> None:
         self._open = open_session
         self._retry_pause = retry_pause
-        self._opened: list[Opened] = []
+        self._opened: list[SessionCallback] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._lost = asyncio.Event()
         self.current: Coordination
@@ -181,10 +181,10 @@ class Sessions:
         """Raises SqlError as `open_coordination` does."""
         self._use(await self._open())
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(work) for work in (self._reopen(), self._doubt())]
+        self._tasks = [loop.create_task(work) for work in (self._reopen(), self._check_data_loss())]
         return self.current
 
-    def on_opened(self, opened: Opened) -> None:
+    def on_opened(self, opened: SessionCallback) -> None:
         """`opened` is awaited with every new session after the first."""
         self._opened.append(opened)
 
@@ -219,7 +219,7 @@ class Sessions:
                 self.fatal(error)
                 return
 
-    async def _doubt(self) -> None:
+    async def _check_data_loss(self) -> None:
         """Ends the node when ZooKeeper no longer has what its session has seen."""
         doubted, stood = self.current, 0
         while True:
@@ -236,7 +236,7 @@ class Sessions:
                     return
             except CoordinationUnavailableError:
                 continue
-            if stood >= STOOD and doubted.state == "suspended":
+            if stood >= MAX_NEWER_SESSIONS and doubted.state == "suspended":
                 self.fatal(SqlError("55000", "ZooKeeper takes no session up that it gave before: it has lost data"))
                 return
 

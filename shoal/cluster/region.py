@@ -24,7 +24,7 @@ class Region:
         self._over: dict[ChangelogStore, RegionalStore] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def over(self, primary: ChangelogStore) -> RegionalStore:
+    def wrap_store(self, primary: ChangelogStore) -> RegionalStore:
         """A store as it is read by way of the region."""
         found = self._over.get(primary)
         if found is None:

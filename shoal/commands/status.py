@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from engine.cluster_view import ReplicaView, TablespaceView
-from shoal.cluster.seeing import ObservedCluster
+from shoal.cluster.cluster_state import ObservedCluster
 from shoal.commands.looking import Cluster, age, looking_at, moment, now, plural, size, table
 from wire.client_core import SSL_REQUEST
 

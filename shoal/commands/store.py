@@ -2,7 +2,7 @@
 quorum store, or one less. Writes go on.
 
 The command changes the URL of the store in the spec of every tablespace that has the member: '-' before the old one.
-The leaders do the rest (shoal/cluster/mending.py), and take the old member out of the spec when it is no longer
+The leaders do the rest (shoal/cluster/store_repair.py), and take the old member out of the spec when it is no longer
 needed, which is what the command waits for.
 """
 

@@ -7,7 +7,7 @@ import pathlib
 import signal
 
 from replication.interface import Coordination, Spec
-from shoal.cluster import spaces
+from shoal.cluster import tablespaces
 
 
 def flag(directory: pathlib.Path) -> pathlib.Path:
@@ -17,7 +17,7 @@ def flag(directory: pathlib.Path) -> pathlib.Path:
 
 def install() -> None:
     place = flag(pathlib.Path(os.environ["SHOAL_TEST_NODE"]).parent)
-    create, drop = spaces.create_tablespace, spaces.drop_tablespace
+    create, drop = tablespaces.create_tablespace, tablespaces.drop_tablespace
 
     def die_if_told() -> None:
         if place.exists():
@@ -32,5 +32,5 @@ def install() -> None:
         die_if_told()
         await drop(coordination, tablespace)
 
-    spaces.create_tablespace = create_or_die  # type: ignore[assignment]
-    spaces.drop_tablespace = drop_or_die
+    tablespaces.create_tablespace = create_or_die  # type: ignore[assignment]
+    tablespaces.drop_tablespace = drop_or_die

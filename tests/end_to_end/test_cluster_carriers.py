@@ -11,13 +11,13 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from shoal.cluster import carriers
+from shoal.cluster import forwarding_watch
 from tests.cluster import ShoalCluster
 from tests.zookeeper_server import ZooKeeper
 from wire.carriers import Carriers
 
 SESSION = 4.0  # seconds
-ENDED = SESSION * 2 + carriers.MARGIN + 10.0
+ENDED = SESSION * 2 + forwarding_watch.MARGIN + 10.0
 """Within which the leader has to let go: the session's timeout, a watch, the margin, and a busy machine."""
 
 
@@ -123,18 +123,18 @@ def test_a_node_is_gone_when_it_is_not_registered_for_a_moment() -> None:
     known, one, registered = Carriers(), One(), {"a", "b"}
     known.add("b", one)
     stale = False
-    watch = carriers.CarrierWatch(known, lambda: None if stale else registered)
-    watch.look(0.0)
+    watch = forwarding_watch.ForwardingWatch(known, lambda: None if stale else registered)
+    watch.check(0.0)
     registered.discard("b")
-    watch.look(1.0)
+    watch.check(1.0)
     registered.add("b")  # again, in a new session
-    watch.look(1.0 + carriers.MARGIN)
+    watch.check(1.0 + forwarding_watch.MARGIN)
     registered.discard("b")
-    watch.look(10.0)
+    watch.check(10.0)
     stale = True  # ZooKeeper is out of reach from here: nobody knows
-    watch.look(20.0)
+    watch.check(20.0)
     stale = False
-    watch.look(21.0)
+    watch.check(21.0)
     assert one.ended == 0
-    watch.look(21.0 + carriers.MARGIN)
+    watch.check(21.0 + forwarding_watch.MARGIN)
     assert one.ended == 1 and known.nodes == []

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.cluster import flushing
-from shoal.cluster.flushing import INTERVAL
+from shoal.cluster import timed_flush
+from shoal.cluster.timed_flush import INTERVAL
 from tests import forks
 from tests.cluster import ShoalCluster
 
@@ -18,7 +18,7 @@ SERVES = 60.0  # seconds in which the cluster is to serve again, beside whatever
 
 def few() -> None:
     """In a node: what is written here is much."""
-    flushing.ENTRIES = FEW
+    timed_flush.ENTRIES = FEW
 
 
 @pytest.fixture(scope="module")

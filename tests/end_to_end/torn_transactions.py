@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from replication.interface import LogEntry
-from shoal.cluster.arrivals import Arrivals
+from shoal.cluster.apply_order import ApplyOrder
 
 
 def install() -> None:
-    def admit(self: Arrivals, tablespace: bytes, entry: LogEntry) -> None:
+    def admit(self: ApplyOrder, tablespace: bytes, entry: LogEntry) -> None:
         return None
 
-    Arrivals.admit = admit  # type: ignore[method-assign]
+    ApplyOrder.admit = admit  # type: ignore[method-assign]

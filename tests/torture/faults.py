@@ -99,4 +99,4 @@ def forgetful() -> None:
 def unknown_is_failed() -> None:
     from shoal.cluster import adapter
 
-    adapter.unknown = adapter.deposed
+    adapter.unknown_outcome_error = adapter.not_committed_error

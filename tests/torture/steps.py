@@ -70,11 +70,11 @@ def paused(node: pathlib.Path) -> bool:
 def install() -> None:
     """Called once in the node's process, before it starts."""
     global _control
-    from shoal.cluster.member import Member
+    from shoal.cluster.member import ClusterMember
 
     _control = str(control_file(pathlib.Path(os.environ["SHOAL_TEST_NODE"])))
-    store_at = Member._store_at
-    Member._store_at = lambda self, url: _store(store_at(self, url))  # type: ignore[method-assign]
+    store_at = ClusterMember._store_at
+    ClusterMember._store_at = lambda self, url: _store(store_at(self, url))  # type: ignore[method-assign]
     ZooKeeperCoordination.multi = _multi(ZooKeeperCoordination.multi)  # type: ignore[method-assign]
     ZooKeeperCoordination.set = _set(ZooKeeperCoordination.set)  # type: ignore[method-assign]
 

@@ -125,8 +125,8 @@ async def world() -> AsyncIterator[World]:
 
 async def test_one_node_is_the_controller_until_it_leaves(world: World) -> None:
     first, second = await world.controller("a"), await world.controller("b")
-    assert await first.hold() and await first.hold()
-    assert not await second.hold()
+    assert await first.hold_office() and await first.hold_office()
+    assert not await second.hold_office()
     first.start()
     second.start()
     await asyncio.sleep(0.03)
@@ -137,12 +137,12 @@ async def test_one_node_is_the_controller_until_it_leaves(world: World) -> None:
 async def test_a_controller_whose_session_ends_is_none_any_more(world: World) -> None:
     session = world.service.session("a")
     first, second = await world.controller("a", session), await world.controller("b")
-    assert await first.hold()
+    assert await first.hold_office()
     session.expire()
-    assert await second.hold()
+    assert await second.hold_office()
     again = world.service.session("a")
     first._coordination = lambda: again
-    assert not await first.hold()
+    assert not await first.hold_office()
 
 
 async def test_one_change_a_look_until_all_is_well(world: World) -> None:

@@ -1,11 +1,12 @@
-"""How a data directory becomes the first node's of a new cluster.
+"""Makes a data directory the first node's of a new cluster.
 
-    bring_along   what a node alone has in its local changelogs goes into its LMDB, of every tablespace; then the
-                  changelogs go, pg_default's last: while that is there, all of this is done again
-    found         the znodes of all its tablespaces, in one multi, with what the directory holds as the state at each
-                  head. The logs begin behind it, so other nodes start from checkpoints
+    flush_local_changelogs   flushes the local changelogs of every tablespace into its LMDB, and removes them,
+                             pg_default's last: while that one is there, all of this is repeated
+    create_cluster           creates the znodes of all its tablespaces in one multi. The state at each head is what the
+                             directory holds, and the logs begin behind it, so other nodes start from checkpoints
 
-A cluster has its tablespaces from its first moment on: what is not in ZooKeeper would be taken for dropped.
+A cluster has all of its tablespaces from its first moment on, because nodes take a tablespace without znodes for
+dropped.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from replication.interface import ConflictError, Coordination, Create, Operation
 from replication.log.layout import paths
 from replication.log.ledger_object import Position
 from replication.log.takeover import znode_creations
-from shoal.cluster.joining import DEFAULT_TABLESPACE, Joined, find_tablespace, own_tables
-from shoal.cluster.spaces import FOLDER, first_spec
+from shoal.cluster.replica_bootstrap import DEFAULT_TABLESPACE, JoinedTablespace, find_tablespace, own_tables
+from shoal.cluster.tablespaces import FOLDER, make_spec
 from shoal.config import ConfigError
 from shoal.serve import open_spaces
 
@@ -39,10 +40,10 @@ CHANGELOG = "changelog"
 GONE_PAUSE = 0.05  # seconds between two looks whether dropped tablespaces are gone
 
 StoreUrl = Callable[[str], Awaitable[str]]
-"""The URL of a store as clusters keep it, once it is this cluster's. Raises as shoal.cluster.spaces.Claim."""
+"""The URL of a store as clusters keep it, once it is this cluster's. Raises as shoal.cluster.tablespaces.StoreClaim."""
 
 
-async def bring_along(data: Path, fatal: Callable[[BaseException], None]) -> None:
+async def flush_local_changelogs(data: Path, fatal: Callable[[BaseException], None]) -> None:
     """Does nothing for a directory that has been a cluster node's already. Raises ConfigError for one with tablespaces
     that its catalog does not know, and what opening them raises."""
     if not (data / CHANGELOG).exists():
@@ -52,7 +53,7 @@ async def bring_along(data: Path, fatal: Callable[[BaseException], None]) -> Non
     first = spaces.open()
     try:
         rows = first.current.scan(*prefix_range(storage_prefix(system_rows.SYSTEM_TABLES[CatalogItem])))
-        known = {bytes.fromhex(item.identity) for item in _items(rows)}
+        known = {bytes.fromhex(item.identity) for item in _tablespace_items(rows)}
         spaces.settle(known)
         while any((data / FOLDER).glob("*.gone")):
             await asyncio.sleep(GONE_PAUSE)
@@ -76,13 +77,15 @@ async def _flush(space: Tablespace) -> None:
     await done
 
 
-def _items(rows: Iterator[tuple[bytes, bytes]]) -> Sequence[CatalogItem]:
+def _tablespace_items(rows: Iterator[tuple[bytes, bytes]]) -> Sequence[CatalogItem]:
     """The tablespaces beside pg_default among rows of their system table."""
     items = [system_rows.decode(key, value) for key, value in rows]
     return [item for item in items if isinstance(item, CatalogItem) and item.identity]
 
 
-async def found(coordination: Coordination, data: Path, node: str, url: str, store_url: StoreUrl) -> Joined:
+async def create_cluster(
+    coordination: Coordination, data: Path, node: str, url: str, store_url: StoreUrl
+) -> JoinedTablespace:
     """Makes the cluster's tablespaces, of what the directory holds. `url`: of the changelog store.
 
     Raises ConflictError when another node was first, ConfigError for a directory that lacks a tablespace.
@@ -91,7 +94,7 @@ async def found(coordination: Coordination, data: Path, node: str, url: str, sto
     if (data / "rows").exists():
         with own_tables(data) as tables:
             tablespace, lsn = tables.tablespace, tables.flushed_lsn
-            items = list(_items(_rows(tables, system_rows.SYSTEM_TABLES[CatalogItem])))
+            items = list(_tablespace_items(_rows(tables, system_rows.SYSTEM_TABLES[CatalogItem])))
     spec = Spec(DEFAULT_TABLESPACE, (node,), store=url)
     with contextlib.suppress(ConflictError):
         await coordination.create("tablespaces", b"{}")
@@ -101,24 +104,26 @@ async def found(coordination: Coordination, data: Path, node: str, url: str, sto
         raise ConflictError("exists", paths(tablespace).root)
     operations: list[Operation] = [
         Set("tablespaces", b"{}", parent.version),  # of two founders that got here one fails
-        *_creation(tablespace, spec, lsn),
+        *_tablespace_creations(tablespace, spec, lsn),
     ]
     for item in items:
         identity = bytes.fromhex(item.identity)
         store = dict(item.options).get("store")
-        made = first_spec(item, await store_url(store) if store else url, node)
-        operations += _creation(identity, made, _flushed_lsn(data / FOLDER / item.identity, identity), leader=node)
+        made = make_spec(item, await store_url(store) if store else url, node)
+        operations += _tablespace_creations(
+            identity, made, _flushed_lsn(data / FOLDER / item.identity, identity), leader=node
+        )
     await coordination.multi(operations)
     log.info("founded tablespace %s at LSN %d, and %d others", tablespace.hex(), lsn, len(items))
-    return Joined(tablespace, spec, Position(lsn, NO_HASH), True)
+    return JoinedTablespace(tablespace, spec, Position(lsn, NO_HASH), True)
 
 
-def _creation(tablespace: bytes, spec: Spec, lsn: int, leader: str = "") -> list[Operation]:
+def _tablespace_creations(tablespace: bytes, spec: Spec, lsn: int, leader: str = "") -> list[Operation]:
     return [Create(paths(tablespace).root, b""), *znode_creations(tablespace, spec, lsn=lsn, leader=leader)]
 
 
 def _rows(tables: Tables, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
-    """What LMDB has under a storage id."""
+    """The rows of a storage id in LMDB."""
     low, high = prefix_range(storage_prefix(storage_id))
     with tables.environment.begin(db=tables.rows) as transaction:
         cursor = transaction.cursor()

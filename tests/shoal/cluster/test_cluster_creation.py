@@ -11,9 +11,9 @@ import pytest
 from catalog import rows as system_rows
 from catalog.schema import Tablespace
 from engine.storage.keys import prefix_range, storage_prefix
-from shoal.cluster import founding
-from shoal.cluster.founding import bring_along
-from shoal.cluster.joining import own_tables
+from shoal.cluster import cluster_creation
+from shoal.cluster.cluster_creation import flush_local_changelogs
+from shoal.cluster.replica_bootstrap import own_tables
 from shoal.config import ConfigError
 from tests.server import ShoalServer
 
@@ -48,7 +48,7 @@ def spaces(data: Path) -> list[Path]:
 
 
 async def test_every_tablespace_is_brought_along(data: Path) -> None:
-    await bring_along(data, fail)
+    await flush_local_changelogs(data, fail)
     assert not list(data.rglob("changelog"))
     assert keys(data) == 100
     assert sorted(map(keys, spaces(data))) == [0, 100]
@@ -56,7 +56,7 @@ async def test_every_tablespace_is_brought_along(data: Path) -> None:
     with own_tables(data) as tables, tables.environment.begin(db=tables.rows) as transaction:
         found = [key for key, _ in transaction.cursor() if low <= key < high]
     assert len(found) == 4  # pg_default and pg_global too
-    await bring_along(data, fail)  # there is nothing left to do
+    await flush_local_changelogs(data, fail)  # there is nothing left to do
 
 
 async def test_an_attempt_that_was_broken_off_is_made_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +71,10 @@ async def test_an_attempt_that_was_broken_off_is_made_again(data: Path, monkeypa
         real(path)
 
     with monkeypatch.context() as patch, pytest.raises(InterruptedError):
-        patch.setattr(founding.shutil, "rmtree", breaks_off)
-        await bring_along(data, fail)
+        patch.setattr(cluster_creation.shutil, "rmtree", breaks_off)
+        await flush_local_changelogs(data, fail)
     assert len(list(data.rglob("changelog"))) == 2
-    await bring_along(data, fail)
+    await flush_local_changelogs(data, fail)
     assert not list(data.rglob("changelog"))
     assert keys(data) == 100
     assert sorted(map(keys, spaces(data))) == [0, 100]
@@ -86,6 +86,6 @@ async def test_a_tablespace_that_nobody_knows_is_left_alone(data: Path) -> None:
     (other,) = spaces(data.parent / "other")
     shutil.copytree(other, data / "tablespaces" / other.name)
     with pytest.raises(ConfigError, match=f"knows no tablespace {other.name}"):
-        await bring_along(data, fail)
+        await flush_local_changelogs(data, fail)
     assert (data / "changelog").exists()
     assert (data / "tablespaces" / other.name / "rows").exists()

@@ -1,4 +1,4 @@
-"""Keeps a tablespace's quorum store whole: what the leader's node does now and then, and when a member leaves.
+"""Repairs a tablespace's quorum store: the leader's node does it at intervals, and when a member leaves.
 
     a member leaves     (`shoal store replace`, `shoal store drain`: '-' before its URL in the tablespace's spec)
                         1  the leader opens a ledger in the store as the spec has it: nothing goes there any more
@@ -54,7 +54,7 @@ log = logging.getLogger("shoal.cluster")
 
 
 @dataclass(frozen=True, slots=True)
-class MendingSettings:
+class StoreRepairSettings:
     """Times in seconds."""
 
     interval: float = 900.0  # between two looks at everything
@@ -62,9 +62,9 @@ class MendingSettings:
     bytes_per_second: float = 20 << 20
 
 
-class StoreMender:
-    """Of one tablespace. `leader` gives the term that this node leads it in, if it does; `coordination` the session of
-    the moment."""
+class StoreRepairer:
+    """The repairs of one tablespace. `leader` returns this node's term as its leader, None if it does not lead;
+    `coordination` the current session."""
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ class StoreMender:
         stores: StoreOf,
         coordination: Callable[[], Coordination],
         clock: Clock,
-        settings: MendingSettings | None = None,
+        settings: StoreRepairSettings | None = None,
     ) -> None:
         self._tablespace = tablespace
         self._leader = leader
         self._stores = stores
         self._coordination = coordination
         self._clock = clock
-        self._settings = settings or MendingSettings()
+        self._settings = settings or StoreRepairSettings()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -99,18 +99,18 @@ class StoreMender:
             quorum = parse_quorum(leader.store_url) if leader is not None else None
             if leader is None or quorum is None:
                 continue
-            if not (quorum.leaving or _names_others(quorum, leader.ledgers) or loop.time() >= due):
+            if not (quorum.leaving or _has_left_members(quorum, leader.ledgers) or loop.time() >= due):
                 continue
             try:
-                await self.once(leader)
+                await self.run_once(leader)
                 due = loop.time() + self._settings.interval
             except (CoordinationUnavailableError, StoreUnavailableError, ConflictError, DeposedError) as error:
                 log.info("the changelog store is not mended for now: %s", error)
             except SqlError as error:
                 log.warning("the changelog store cannot be mended: %s", error.message)
 
-    async def once(self, leader: LeaderLog) -> RepairSummary | None:
-        """What was done; None if the store is no quorum, or a ledger has to be closed first.
+    async def run_once(self, leader: LeaderLog) -> RepairSummary | None:
+        """Repairs once, and returns a summary; None if the store is no quorum, or a ledger has to be closed first.
 
         Raises what store and coordination raise, and DeposedError.
         """
@@ -131,14 +131,14 @@ class StoreMender:
         if (quorum.leaving and summary.failed) or leader.store_url != url:
             return summary
         leader.store_url = str(quorum.without_leaving())  # so that the next ledger does not name the member again
-        await leader.list.edit_segments(lambda ledgers: _under(quorum, covered, ledgers))
-        await leader.edit_ledgers(lambda ledgers: _under(quorum, covered, ledgers))
+        await leader.list.edit_segments(lambda ledgers: _relist_ledgers(quorum, covered, ledgers))
+        await leader.edit_ledgers(lambda ledgers: _relist_ledgers(quorum, covered, ledgers))
         if quorum.leaving:
-            await self._settle(quorum)
+            await self._remove_left_members(quorum)
         return summary
 
     async def _repair(self, store: QuorumStore, leader: LeaderLog) -> RepairSummary:
-        epochs = await Epochs.of(self._tablespace, leader.coordination)
+        epochs = await LedgerEpochs.read(self._tablespace, leader.coordination)
         repairer = Repairer(
             store,
             bytes_per_second=self._settings.bytes_per_second,
@@ -158,11 +158,11 @@ class StoreMender:
             log.warning("changelog store: %s", problem)
         return summary
 
-    def _is_whole(self, name: str, path: str, epochs: Epochs) -> bool:
+    def _is_whole(self, name: str, path: str, epochs: LedgerEpochs) -> bool:
         """Whether a copy of an object of entries can be read; other objects have checksums that their readers know."""
         ledger = parse_ledger(self._tablespace, name)
         item = parse_object_name(name, ledger) if ledger is not None and "/bulk/" not in name else None
-        epoch = epochs.of_ledger(item.ledger) if item is not None else None
+        epoch = epochs.epoch_of(item.ledger) if item is not None else None
         if item is None or epoch is None:
             return True
         with contextlib.suppress(SqlError):
@@ -172,8 +172,8 @@ class StoreMender:
             return True
         return False
 
-    async def _settle(self, quorum: QuorumUrl) -> None:
-        """The spec without the members that have left. Raises ConflictError when it was changed meanwhile."""
+    async def _remove_left_members(self, quorum: QuorumUrl) -> None:
+        """Removes the members that have left from the spec. Raises ConflictError when it was changed meanwhile."""
         path = paths(self._tablespace).spec
         coordination = self._coordination()
         found = await coordination.get(path)
@@ -184,8 +184,8 @@ class StoreMender:
         log.info("%s is no longer needed by tablespace %s", ", ".join(quorum.leaving), spec.name)
 
 
-class Epochs:
-    """Which epoch each ledger is of: ledgers in a row share one."""
+class LedgerEpochs:
+    """The epoch of each ledger. Consecutive ledgers may share one."""
 
     def __init__(self) -> None:
         self._first: list[int] = []  # ledgers with which another epoch begins
@@ -193,8 +193,8 @@ class Epochs:
         self._behind = 0
 
     @classmethod
-    async def of(cls, tablespace: bytes, coordination: Coordination) -> Epochs:
-        """Of all that are listed. Raises StoreUnavailableError where some are dropped meanwhile."""
+    async def read(cls, tablespace: bytes, coordination: Coordination) -> LedgerEpochs:
+        """Reads the epochs of all listed ledgers. Raises StoreUnavailableError where some are dropped meanwhile."""
         made = cls()
         try:
             async for page in LedgerListReader(tablespace).all_pages(coordination):
@@ -207,14 +207,14 @@ class Epochs:
             raise StoreUnavailableError(str(error)) from error
         return made
 
-    def of_ledger(self, ledger: int) -> int | None:
+    def epoch_of(self, ledger: int) -> int | None:
         """None for one that is not listed."""
         if not self._first or not self._first[0] <= ledger < self._behind:
             return None
         return self._epochs[bisect.bisect_right(self._first, ledger) - 1]
 
 
-def _names_others(quorum: QuorumUrl, ledgers: Ledgers) -> bool:
+def _has_left_members(quorum: QuorumUrl, ledgers: Ledgers) -> bool:
     """Whether a ledger is still listed with a member that has left."""
     found = (parse_quorum(store) for store in dict.fromkeys(ledger.store for ledger in ledgers))
     return any(
@@ -222,7 +222,7 @@ def _names_others(quorum: QuorumUrl, ledgers: Ledgers) -> bool:
     )
 
 
-def _under(quorum: QuorumUrl, covered: int, ledgers: Ledgers) -> Ledgers:
+def _relist_ledgers(quorum: QuorumUrl, covered: int, ledgers: Ledgers) -> Ledgers:
     """The list with ledgers under the store as it is without the members that leave: those up to the covered one, that
     lie on no other members than it has, or had until now; and those that were only ever written to the same members."""
     members = {*quorum.active, *quorum.leaving}

@@ -1,9 +1,10 @@
-"""How a data directory becomes a replica of a tablespace.
+"""Makes a data directory a replica of a tablespace.
 
     the cluster has it, the directory does not      the newest checkpoint is restored, or, while the log still goes back
                                                     to its beginning, the log alone
     the cluster has it, the directory too           it goes on behind what is in its LMDB
-    the cluster does not                            this node founds it, with what the directory holds (founding.py)
+    the cluster does not                            this node creates it, with what the directory holds
+                                                    (cluster_creation.py)
 
 A restore that was broken off is wiped and begun anew. A directory that belongs to another tablespace is refused.
 """
@@ -50,13 +51,13 @@ LOOK_PAUSE = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Joined:
-    """A tablespace of the cluster, and where this node's copy of it stands."""
+class JoinedTablespace:
+    """A tablespace of the cluster, and the position of this node's replica."""
 
     tablespace: bytes
     spec: Spec
     position: Position
-    founded: bool  # by this node, now
+    is_new_cluster: bool  # by this node, now
 
 
 async def find_tablespace(coordination: Coordination, name: str) -> tuple[bytes, Spec] | None:
@@ -70,7 +71,9 @@ async def find_tablespace(coordination: Coordination, name: str) -> tuple[bytes,
     return None
 
 
-async def join(coordination: Coordination, store_at: StoreOf, data: Path, node: str) -> Joined | None:
+async def join_default_tablespace(
+    coordination: Coordination, store_at: StoreOf, data: Path, node: str
+) -> JoinedTablespace | None:
     """Makes `data` a replica of pg_default, which every node holds; None if there is none yet.
 
     Raises ConfigError for a directory that belongs elsewhere, and what the store and the coordination raise.
@@ -80,14 +83,17 @@ async def join(coordination: Coordination, store_at: StoreOf, data: Path, node: 
     if found is None:
         return None
     tablespace, spec = found
-    await hold(coordination, tablespace, node)
+    await add_holder(coordination, tablespace, node)
     if (data / "rows").exists():
-        return Joined(tablespace, spec, own_position(data, tablespace), False)
-    return Joined(tablespace, spec, await restore(coordination, store_at, tablespace, data), False)
+        return JoinedTablespace(tablespace, spec, own_position(data, tablespace), False)
+    return JoinedTablespace(tablespace, spec, await restore(coordination, store_at, tablespace, data), False)
 
 
-async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path) -> Position | None:
-    """Makes `data` a replica of a tablespace beside pg_default; None if it has just been dropped. Raises as `join`."""
+async def join_tablespace(
+    coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path
+) -> Position | None:
+    """Makes `data` a replica of a tablespace beside pg_default; None if it has just been dropped. Raises as
+    `join_default_tablespace`."""
     found = await coordination.get(paths(tablespace).ledgers)
     if found is None:
         return None
@@ -104,8 +110,8 @@ async def join_other(coordination: Coordination, store_at: StoreOf, tablespace: 
 
 
 async def restore(coordination: Coordination, store_at: StoreOf, tablespace: bytes, data: Path) -> Position:
-    """Fills a directory that has no rows (or half of them) from the newest checkpoint, if the log does not go back to
-    its beginning."""
+    """Fills a directory without rows, or with an unfinished restore, from the newest checkpoint, unless the log goes
+    back to its beginning."""
     if half_restored(str(data)):
         log.warning("an earlier restore into %s was interrupted; it starts again", data)
     known = paths(tablespace)
@@ -184,7 +190,7 @@ def own_position(data: Path, tablespace: bytes) -> Position:
         return Position(tables.flushed_lsn, None)
 
 
-async def hold(coordination: Coordination, tablespace: bytes, node: str) -> None:
+async def add_holder(coordination: Coordination, tablespace: bytes, node: str) -> None:
     """Adds the node to those that hold the tablespace."""
     path = paths(tablespace).spec
     while True:

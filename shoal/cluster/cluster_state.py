@@ -1,7 +1,7 @@
-"""What a node shows of its cluster, and what it does for who looks: views, checks, checkpoints on request.
+"""The cluster as this node sees it: for the system views, checks, and checkpoints on request.
 
-ObservedCluster    replication.observer as engine.cluster_view.ClusterView
-connect            gives a node its view of the cluster, and the two things that it does on request
+ObservedCluster       replication.observer as engine.cluster_view.ClusterView
+connect_cluster_view  gives a node its view of the cluster, and the two things that it does on request
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ObservedCluster:
                 item.epoch.epoch,
                 item.head.lsn,
                 item.head.commit_time,
-                _expected(item.spec),
+                _expected_replicas(item.spec),
                 tuple(item.spec.replicas),
                 item.spec.preferred_leader,
                 item.spec.max_leader_inactivity,
@@ -112,13 +112,13 @@ class ObservedCluster:
         ]
 
 
-def _expected(spec: Spec) -> int:
+def _expected_replicas(spec: Spec) -> int:
     """How many replicas there should be: of what every node holds, as many as there are nodes."""
     everywhere = spec.everywhere or spec.name == DEFAULT
     return len(spec.replicas) if everywhere else spec.expected_replicas
 
 
-def connect(
+def connect_cluster_view(
     node: EngineNode,
     name: str,
     observer: Observer,
@@ -129,7 +129,7 @@ def connect(
     """`coordination` gives the session of the moment, `write` writes a checkpoint."""
 
     def report_check(check: bytes, tablespace: bytes, found: Digest | SqlError) -> None:
-        node.background(_report(coordination, tablespace, check, name, found, clock.wall()))
+        node.background(_write_check_report(coordination, tablespace, check, name, found, clock.wall()))
 
     async def write_checkpoint() -> int:
         try:
@@ -142,7 +142,7 @@ def connect(
     node.write_checkpoint = write_checkpoint
 
 
-async def _report(
+async def _write_check_report(
     coordination: Callable[[], Coordination],
     tablespace: bytes,
     check: bytes,

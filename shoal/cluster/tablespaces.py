@@ -10,10 +10,10 @@
 A tablespace never has znodes before its row is durable, so a crash at any step leaves nothing that the leader cannot
 tell apart: a row without znodes gets them, znodes without a row go.
 
-Every node holds every tablespace, unless its options say otherwise (holding.py); the node that leads pg_default holds
-all of them: placement gives it a replica of what it lacks. Who leads which: leading.py.
+Every node holds every tablespace, unless its options say otherwise (replica_placement.py); the node that leads
+pg_default holds all of them: placement gives it a replica of what it lacks. Who leads which: leadership.py.
 
-Followers show a transaction over several tablespaces whole, and entries never ahead of their schema (arrivals.py).
+Followers show a transaction over several tablespaces whole, and entries never ahead of their schema (apply_order.py).
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from replication.log.ledger_object import Position
 from replication.log.replica import ReplicatedLog
 from replication.log.settings import Clock, LogGoneError, StoreOf
 from replication.log.takeover import create_tablespace, drop_tablespace
-from shoal.cluster.adapter import PRESSURE_PAUSE, FollowerLog, deposed, unknown
-from shoal.cluster.arrivals import Arrivals
+from shoal.cluster.adapter import PRESSURE_PAUSE, FollowerLog, not_committed_error, unknown_outcome_error
+from shoal.cluster.apply_order import ApplyOrder
 from shoal.cluster.checkpoints import CheckpointKeeper
-from shoal.cluster.holding import Holdings, asked_nodes, with_replicas
-from shoal.cluster.joining import hold, join_other
-from shoal.cluster.leading import Leaderships
-from shoal.cluster.mending import StoreMender
+from shoal.cluster.leadership import Leaderships
+from shoal.cluster.replica_bootstrap import add_holder, join_tablespace
+from shoal.cluster.replica_placement import ReplicaHoldings, requested_nodes, with_replicas
+from shoal.cluster.store_repair import StoreRepairer
 
 log = logging.getLogger("shoal.cluster")
 
@@ -67,51 +67,51 @@ _DURATION = re.compile(r"\s*(\d+)\s*(us|ms|s|min|h|d)?\s*")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-class Claim(Protocol):
+class StoreClaim(Protocol):
     async def __call__(self, url: str, create: bool) -> None:
         """Makes sure that a store is the cluster's; `create`: one that is nobody's becomes it. Raises
         StoreUnavailableError, SqlError 55000 for another cluster's, and 22023 for what is no URL."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
-    """What the node gives its tablespaces. `make_log` opens the log of one; `again` starts the process anew."""
+class MemberContext:
+    """What the node provides to its tablespaces. `make_log` opens the log of one; `restart` restarts the process."""
 
     node: str
     data: Path
-    first: bytes  # the id of pg_default
-    make_log: Callable[[bytes, SpaceReplica, BulkFiles, Position], ReplicatedLog]
+    default_tablespace: bytes  # the id of pg_default
+    make_log: Callable[[bytes, TablespaceReplica, BulkFiles, Position], ReplicatedLog]
     coordination: Callable[[], Coordination]
     store_at: StoreOf
-    patience: float  # commit_timeout
+    commit_timeout: float  # commit_timeout
     checkpoint_interval: float
     clock: Clock
     fatal: Callable[[BaseException], None]
-    again: Callable[[], None]
+    restart: Callable[[], None]
     leads: Callable[[], bool]  # pg_default, now
     specs: Callable[[], Mapping[bytes, Spec] | None]  # of all tablespaces, as far as is known; None: that is old
     catch_up: Callable[[], Awaitable[None]]  # with pg_default's head
-    claim: Claim
+    claim_store: StoreClaim
     leader_of: Callable[[bytes], str]  # the node that leads a tablespace, by id, as far as is known; '': none
 
 
-class SpaceReplica:
-    """replication.log.interface.ReplicaEngine, and Arriving, over a tablespace beside pg_default."""
+class TablespaceReplica:
+    """replication.log.interface.ReplicaEngine, and OrderedReplica, for a tablespace beside pg_default."""
 
     def __init__(
         self, spaces: ClusterTablespaces, store: Tablespace, bulk: BulkFiles, follower_log: FollowerLog
     ) -> None:
         self.store = store
         self.bulk = bulk
-        self.whole = True  # it has everything that others here show of it: it is seen
+        self.is_visible = True  # it has everything that others here show of it: it is seen
         self.goal: int | None = None  # LSN that it has to reach before that, once it is known
         self.leading = False
         self.led = asyncio.Event()
-        self.wanted = False  # by another log, which tells of it
-        self.look = asyncio.Event()  # whether it has znodes
+        self.has_waiters = False  # by another log, which tells of it
+        self.existence_check = asyncio.Event()  # whether it has znodes
         self.log: ReplicatedLog
         self.checkpoints: CheckpointKeeper | None = None
-        self.mender: StoreMender | None = None
+        self.mender: StoreRepairer | None = None
         self.task: asyncio.Task[None] | None = None
         self._spaces = spaces
         self._follower_log = follower_log
@@ -128,19 +128,19 @@ class SpaceReplica:
     def flushed_lsn(self) -> int:
         return self.store.flushed_lsn
 
-    def is_wanted(self) -> None:
-        self.wanted = True
-        self.look.set()
+    def check_existence(self) -> None:
+        self.has_waiters = True
+        self.existence_check.set()
 
     def admit(self, entry: LogEntry) -> Awaitable[None] | None:
-        return self._spaces.arrivals.admit(self.identity, entry)
+        return self._spaces.apply_order.admit(self.identity, entry)
 
     def apply(self, entry: LogEntry) -> None:
         if entry.lsn > self.store.durable_lsn:  # else it was applied with the other parts of its transaction
             self.apply_now(entry)
-            self._spaces.arrivals.moved()
-        if not self.whole:
-            self._spaces.holdings.may_be_seen(self)
+            self._spaces.apply_order.apply_waiting()
+        if not self.is_visible:
+            self._spaces.holdings.show_if_caught_up(self)
 
     def apply_now(self, entry: LogEntry) -> None:
         for storage_id in self.store.apply(entry.lsn, entry.body, entry.commit_time).drops:
@@ -159,39 +159,39 @@ class SpaceReplica:
         self._spaces.node.lead_in(self.store)
         self.leading = True
         self.led.set()
-        self._spaces.leaderships.gate()
+        self._spaces.leaderships.guard_storage()
 
     def on_committed(self, lsn: int) -> None:
         self.store.committed(lsn)
 
     def on_unknown(self, first_lsn: int) -> None:
-        self._lose()
-        self._spaces.node.give_up_in(self.store, first_lsn - 1, unknown())
+        self._on_leadership_lost()
+        self._spaces.node.give_up_in(self.store, first_lsn - 1, unknown_outcome_error())
 
     def on_deposed(self, last_committed: int) -> None:
-        self._lose()
+        self._on_leadership_lost()
         self.store.use_changelog(self._follower_log)
-        self._spaces.node.step_down_in(self.store, last_committed, deposed())
+        self._spaces.node.step_down_in(self.store, last_committed, not_committed_error())
 
-    def _lose(self) -> None:
+    def _on_leadership_lost(self) -> None:
         self.leading = False
         self.led.clear()
-        self._spaces.leaderships.gate()
+        self._spaces.leaderships.guard_storage()
 
 
 class ClusterTablespaces:
     """engine.node.tablespaces.TablespaceStorage of a node of a cluster. `prepare`, then `use`, then `start`."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.arrivals = Arrivals(place.first)
-        self.holdings = Holdings(self)
+    def __init__(self, place: MemberContext) -> None:
+        self.context = place
+        self.apply_order = ApplyOrder(place.default_tablespace)
+        self.holdings = ReplicaHoldings(self)
         self.leaderships = Leaderships(self)
         self.found: dict[bytes, Tablespace] = {}
         self.dropped: Collection[bytes] = ()  # what was dropped is gone from the cluster's store too
         self.node: EngineNode
         self._positions: dict[bytes, Position] = {}
-        self._replicas: dict[bytes, SpaceReplica] = {}
+        self._replicas: dict[bytes, TablespaceReplica] = {}
         self._started = False
         self._wake = asyncio.Event()
         self._reconciling: asyncio.Task[None] | None = None
@@ -201,14 +201,16 @@ class ClusterTablespaces:
 
     async def prepare(self) -> None:
         """Fills the directories of the tablespaces that this node holds, and removes those of others."""
-        place = self.place
+        place = self.context
         coordination = place.coordination()
         await coordination.sync()
-        there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")} - {place.first}
+        there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")} - {
+            place.default_tablespace
+        }
         found = {identity: await coordination.get(paths(identity).spec) for identity in there}
         specs = {identity: decode_spec(spec.data) for identity, spec in found.items() if spec is not None}
         self.holdings.specs = specs
-        mine = [identity for identity, spec in specs.items() if self.holdings.is_mine(spec)]
+        mine = [identity for identity, spec in specs.items() if self.holdings.is_held_here(spec)]
         root = place.data / FOLDER
         for path in root.iterdir() if root.exists() else ():
             if path.name not in {identity.hex() for identity in mine}:
@@ -217,10 +219,10 @@ class ClusterTablespaces:
             directory = self.directory(identity)
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if specs[identity].everywhere:
-                await hold(coordination, identity, place.node)
+                await add_holder(coordination, identity, place.node)
             if not (directory / "rows").exists():
-                await place.claim(specs[identity].store, False)
-            position = await join_other(coordination, place.store_at, identity, directory)
+                await place.claim_store(specs[identity].store, False)
+            position = await join_tablespace(coordination, place.store_at, identity, directory)
             if position is not None:
                 self._positions[identity] = position
 
@@ -240,11 +242,11 @@ class ClusterTablespaces:
             self._run(replica)
         self._reconciling = asyncio.get_running_loop().create_task(self._reconcile())
 
-    async def caught_up(self) -> None:
+    async def catch_up_all(self) -> None:
         """Returns when everything is applied that was committed in any of them before the call."""
         await asyncio.gather(*(self._catch_up(replica) for replica in self.attached_replicas()))
 
-    async def _catch_up(self, replica: SpaceReplica) -> None:
+    async def _catch_up(self, replica: TablespaceReplica) -> None:
         try:
             head = await replica.log.read_head()
             await replica.log.wait_for(head.lsn)
@@ -257,7 +259,7 @@ class ClusterTablespaces:
         if self._reconciling is not None:
             self._reconciling.cancel()
         await self.holdings.stop()
-        await asyncio.gather(*(self.end(replica) for replica in self._replicas.values()))
+        await asyncio.gather(*(self.end_replica(replica) for replica in self._replicas.values()))
 
     def close(self) -> None:
         """Closes the tables. The logs have ended."""
@@ -265,7 +267,7 @@ class ClusterTablespaces:
             replica.store.close()
         self.holdings.close()
 
-    async def end(self, replica: SpaceReplica) -> None:
+    async def end_replica(self, replica: TablespaceReplica) -> None:
         """Ends its log, and what runs beside it."""
         for keeper in (replica.checkpoints, replica.mender):
             if keeper is not None:
@@ -282,15 +284,15 @@ class ClusterTablespaces:
     # --- a tablespace --------------------------------------------------------------------------------------------
 
     def directory(self, identity: bytes) -> Path:
-        return self.place.data / FOLDER / identity.hex()
+        return self.context.data / FOLDER / identity.hex()
 
-    def replica(self, identity: bytes) -> SpaceReplica | None:
+    def replica(self, identity: bytes) -> TablespaceReplica | None:
         """What this node has of a tablespace."""
         return self._replicas.get(identity)
 
-    def unseen(self) -> list[SpaceReplica]:
+    def bootstrapping_replicas(self) -> list[TablespaceReplica]:
         """What is on its way to this node."""
-        return [replica for replica in self._replicas.values() if not replica.whole]
+        return [replica for replica in self._replicas.values() if not replica.is_visible]
 
     def item(self, identity: bytes) -> CatalogItem | None:
         """The tablespace in the catalog."""
@@ -300,35 +302,35 @@ class ClusterTablespaces:
         items = map(catalog.get, catalog.tablespaces.values())
         return next((item for item in items if isinstance(item, CatalogItem) and item.identity == name), None)
 
-    def begin(self, identity: bytes, position: Position) -> SpaceReplica:
+    def add_replica(self, identity: bytes, position: Position) -> TablespaceReplica:
         """Follows a tablespace that is to come to this node, whose directory is filled; nobody sees it yet."""
         self._positions[identity] = position
         replica = self._open(identity, whole=False)
         self._run(replica)
         return replica
 
-    def seen(self, replica: SpaceReplica) -> None:
-        """It is as far as all others: it answers, and may be led here."""
+    def attach_replica(self, replica: TablespaceReplica) -> None:
+        """Lets a replica that has caught up answer, and be led here."""
         self.found[replica.identity] = replica.store
         replica.log.bootstrapping = False
         replica.log.set_electable(True)
 
-    def forget(self, replica: SpaceReplica) -> None:
-        """It is not here any more; `end` it."""
+    def forget(self, replica: TablespaceReplica) -> None:
+        """Takes a replica off this node. The caller ends it (`end_replica`)."""
         self._replicas.pop(replica.identity, None)
         self.found.pop(replica.identity, None)
 
-    def wake(self) -> None:
-        """There may be something to do."""
+    def wake_reconciler(self) -> None:
+        """Lets the reconciler look for something to do."""
         self._wake.set()
 
-    def look_around(self) -> None:
-        """What is known of the cluster has changed."""
-        if self.holdings.look():
-            self.wake()
+    def on_cluster_change(self) -> None:
+        """Handles a change of the observed cluster."""
+        if self.holdings.refresh_specs():
+            self.wake_reconciler()
 
-    def _open(self, identity: bytes, whole: bool = True) -> SpaceReplica:
-        place = self.place
+    def _open(self, identity: bytes, whole: bool = True) -> TablespaceReplica:
+        place = self.context
         directory = self.directory(identity)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         bulk = BulkFiles(str(directory / "bulk"))
@@ -342,96 +344,97 @@ class ClusterTablespaces:
         store = Tablespace.open(
             str(directory), lambda *_: follower_log, thread, on_fatal=place.fatal, identity=identity
         )
-        replica = SpaceReplica(self, store, bulk, follower_log)
+        replica = TablespaceReplica(self, store, bulk, follower_log)
         position = self._positions.pop(identity, None)
         if position is None or position.lsn != store.flushed_lsn:
             position = Position(store.flushed_lsn, None)
         replica.log = place.make_log(identity, replica, bulk, position)
         replica.log.tied = lambda: store.tied
-        replica.whole = whole
+        replica.is_visible = whole
         self._replicas[identity] = replica
         if whole:
             self.found[identity] = store
-            self.arrivals.join(identity, replica)
+            self.apply_order.join(identity, replica)
         else:
             replica.log.set_electable(False)
             replica.log.bootstrapping = True
-            self.arrivals.expect(identity, replica)
+            self.apply_order.expect(identity, replica)
         return replica
 
-    def _run(self, replica: SpaceReplica) -> None:
+    def _run(self, replica: TablespaceReplica) -> None:
         if replica.task is None and self._started:
             replica.task = asyncio.get_running_loop().create_task(self._follow(replica))
             self._wake.set()
 
-    async def _follow(self, replica: SpaceReplica) -> None:
+    async def _follow(self, replica: TablespaceReplica) -> None:
         try:
-            if not await self._is_there(replica):
-                self.arrivals.leave(replica.identity)
+            if not await self._wait_for_znodes(replica):
+                self.apply_order.leave(replica.identity)
                 return
-            await self._is_ours(replica)
-            replica.checkpoints = self._keeper(replica)
+            await self._claim_store(replica)
+            replica.checkpoints = self._make_checkpoint_keeper(replica)
             replica.checkpoints.start()
-            replica.mender = StoreMender(
+            replica.mender = StoreRepairer(
                 replica.identity,
                 lambda: replica.log.leader,
-                self.place.store_at,
-                self.place.coordination,
-                self.place.clock,
+                self.context.store_at,
+                self.context.coordination,
+                self.context.clock,
             )
             replica.mender.start()
             await replica.log.run()
         except LogGoneError as error:
-            if not replica.whole:
-                self.holdings.leave(replica)  # and comes again
+            if not replica.is_visible:
+                self.holdings.start_removal(replica)  # and comes again
                 return
             log.critical("%s: restarting from a checkpoint", error)
             await asyncio.to_thread(shutil.rmtree, Path(replica.store.path) / "rows")
-            self.place.again()
+            self.context.restart()
         except asyncio.CancelledError:
             raise
         except Exception as error:
             if isinstance(error, SqlError) and error.sqlstate == "42704":  # it has been dropped; the row tells soon
-                self.arrivals.leave(replica.identity)
+                self.apply_order.leave(replica.identity)
                 return
-            self.place.fatal(error)
+            self.context.fatal(error)
             raise
 
-    async def _is_there(self, replica: SpaceReplica) -> bool:
-        """Waits until the tablespace has znodes. False if it has had some: another log tells of it, and it is not
-        there."""
+    async def _wait_for_znodes(self, replica: TablespaceReplica) -> bool:
+        """Waits until the tablespace has znodes. False if it has been dropped: another log has entries of it, and it
+        has no znodes any more."""
         while True:
-            wanted = replica.wanted
-            replica.look.clear()
+            wanted = replica.has_waiters
+            replica.existence_check.clear()
             with contextlib.suppress(CoordinationUnavailableError):
-                coordination = self.place.coordination()
+                coordination = self.context.coordination()
                 await coordination.sync()
-                found = await coordination.get(paths(replica.identity).spec, replica.look.set)
+                found = await coordination.get(paths(replica.identity).spec, replica.existence_check.set)
                 if found is not None:
                     if decode_spec(found.data).everywhere:
-                        await hold(coordination, replica.identity, self.place.node)
+                        await add_holder(coordination, replica.identity, self.context.node)
                     return True
                 if wanted:
                     return False
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_PAUSE):
-                    await replica.look.wait()
+                    await replica.existence_check.wait()
 
-    async def _is_ours(self, replica: SpaceReplica) -> None:
-        """Waits until its store answers, and is the cluster's: an empty directory that is not mounted is not."""
+    async def _claim_store(self, replica: TablespaceReplica) -> None:
+        """Waits until its store answers, and claims it. An empty directory, where a file system is not mounted, is
+        refused."""
         identity = replica.identity
         while True:
             try:
-                found = await self.place.coordination().get(paths(identity).spec)
+                found = await self.context.coordination().get(paths(identity).spec)
                 if found is not None:
-                    await self.place.claim(decode_spec(found.data).store, False)
+                    await self.context.claim_store(decode_spec(found.data).store, False)
                 return
             except (CoordinationUnavailableError, StoreUnavailableError, SqlError) as error:
                 log.error("tablespace %s cannot be followed for now: %s", identity.hex(), error)
                 await asyncio.sleep(LOOK_PAUSE)
 
-    def _keeper(self, replica: SpaceReplica) -> CheckpointKeeper:
-        place = self.place
+    def _make_checkpoint_keeper(self, replica: TablespaceReplica) -> CheckpointKeeper:
+        place = self.context
 
         def mark(lsn: int) -> EntryMark:
             leader = replica.log.leader
@@ -439,7 +442,7 @@ class ClusterTablespaces:
                 raise SqlError("55000", "this node has just lost its leadership: the checkpoint is not written")
             return EntryMark(leader.head.hash, leader.head.commit_time)
 
-        def described() -> Described | None:
+        def describe() -> Described | None:
             item = self.item(replica.identity)
             return None if item is None else Described(item.oid, self.node.shared_catalog.objects.values())
 
@@ -452,7 +455,7 @@ class ClusterTablespaces:
             Path(replica.store.path) / "checkpoint",
             place.checkpoint_interval,
             place.clock,
-            described,
+            describe,
         )
 
     async def write_checkpoints(self) -> None:
@@ -464,11 +467,11 @@ class ClusterTablespaces:
     # --- what this node has ------------------------------------------------------------------------------------------
 
     @property
-    def replicas(self) -> Mapping[bytes, SpaceReplica]:
+    def replicas(self) -> Mapping[bytes, TablespaceReplica]:
         """What this node has, by id."""
         return self._replicas
 
-    def lacking(self) -> int:
+    def missing_count(self) -> int:
         """How many tablespaces this node would have to get before it could lead all of them."""
         return self.node.held.lacking if self.node.catalogs else 0
 
@@ -477,7 +480,7 @@ class ClusterTablespaces:
         """Of the one that is furthest behind, in seconds."""
         return max((replica.log.lag.seconds for replica in self.attached_replicas()), default=0.0)
 
-    def attached_replicas(self) -> list[SpaceReplica]:
+    def attached_replicas(self) -> list[TablespaceReplica]:
         """Those that the catalog knows and the cluster has."""
         return [
             self._replicas[store.tablespace_id]
@@ -500,13 +503,13 @@ class ClusterTablespaces:
         if self.holdings.is_new(item) and replica is None:
             replica = self._open(bytes.fromhex(item.identity))
         if replica is None:
-            self.wake()
+            self.wake_reconciler()
             return None
         self._run(replica)
-        return replica.store if replica.whole else None
+        return replica.store if replica.is_visible else None
 
     def attached(self, space: Tablespace) -> None:
-        self.leaderships.gate()
+        self.leaderships.guard_storage()
 
     def keep(self, identity: bytes) -> None:
         self._run(self._replicas[identity])
@@ -518,17 +521,17 @@ class ClusterTablespaces:
         replica = self._replicas.pop(space.tablespace_id, None)
         self.found.pop(space.tablespace_id, None)
         if replica is not None:
-            self.arrivals.leave(replica.identity)
-            self.background(self._remove(replica))
+            self.apply_order.leave(replica.identity)
+            self.run_in_background(self._remove(replica))
 
-    async def _remove(self, replica: SpaceReplica) -> None:
-        await self.end(replica)
+    async def _remove(self, replica: TablespaceReplica) -> None:
+        await self.end_replica(replica)
         await asyncio.to_thread(replica.store.close)
         await asyncio.to_thread(shutil.rmtree, replica.store.path, ignore_errors=True)
         self._wake.set()
 
     def altered(self) -> None:
-        self.wake()
+        self.wake_reconciler()
 
     def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:
         default = item is not None and item.oid == DEFAULT_TABLESPACE_OID
@@ -542,7 +545,7 @@ class ClusterTablespaces:
         view = self.node.cluster_view
         known = {node.node for node in view.nodes()} if view is not None else set()
         known.update(node for seen in (view.tablespaces() if view is not None else ()) for node in seen.assigned)
-        for name in (*asked_nodes(options), *filter(None, (options.get("leader"),))):
+        for name in (*requested_nodes(options), *filter(None, (options.get("leader"),))):
             if name not in known:
                 raise SqlError("42704", f'node "{name}" is not in the cluster')
 
@@ -550,10 +553,10 @@ class ClusterTablespaces:
         url = options.get("store")
         if url:
             try:
-                async with asyncio.timeout(self.place.patience):
-                    await self.place.claim(url, True)
+                async with asyncio.timeout(self.context.commit_timeout):
+                    await self.context.claim_store(url, True)
             except (TimeoutError, StoreUnavailableError) as error:
-                reason = str(error) or f"it did not answer within {self.place.patience:g} s"
+                reason = str(error) or f"it did not answer within {self.context.commit_timeout:g} s"
                 raise SqlError("58030", f"changelog store {url} cannot be used: {reason}") from error
 
     async def stands(self, identity: bytes) -> bool:
@@ -580,32 +583,32 @@ class ClusterTablespaces:
                     await self._wake.wait()
 
     async def reconcile(self) -> None:
-        """Makes ZooKeeper say what the catalog does. Raises what coordination and store raise."""
-        coordination = self.place.coordination()
+        """Makes the znodes agree with the catalog. Raises what coordination and store raise."""
+        coordination = self.context.coordination()
         await coordination.sync()
         there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")}
         # First what is there, then the catalog: znodes are made for committed rows only, so what the leader's catalog
         # does not know by now has been dropped.
-        if not self.place.leads():
+        if not self.context.leads():
             return
         items = [item for item in self.node.shared_catalog.objects.values() if isinstance(item, CatalogItem)]
         known = {bytes.fromhex(item.identity): item for item in items if item.identity}
         for identity, item in known.items():
-            if not (identity in there and await _keep_spec(coordination, identity, item)):
+            if not (identity in there and await _update_spec(coordination, identity, item)):
                 store = dict(item.options).get("store")
-                url = self.place.store_at(store).url if store else await self._url(coordination)
-                spec = first_spec(item, url, self.place.node)
-                await create_tablespace(coordination, identity, spec, leader=self.place.node)
+                url = self.context.store_at(store).url if store else await self._default_store_url(coordination)
+                spec = make_spec(item, url, self.context.node)
+                await create_tablespace(coordination, identity, spec, leader=self.context.node)
                 log.info('tablespace "%s" is %s', item.name, identity.hex())
                 if identity in self._replicas:
-                    self._replicas[identity].look.set()
+                    self._replicas[identity].existence_check.set()
         for item in items:
             if item.oid == DEFAULT_TABLESPACE_OID:
-                await _keep_spec(coordination, self.place.first, item)
-        for identity in there - known.keys() - {self.place.first}:
-            await self._drop(coordination, identity)
+                await _update_spec(coordination, self.context.default_tablespace, item)
+        for identity in there - known.keys() - {self.context.default_tablespace}:
+            await self._drop_from_cluster(coordination, identity)
 
-    async def _drop(self, coordination: Coordination, identity: bytes) -> None:
+    async def _drop_from_cluster(self, coordination: Coordination, identity: bytes) -> None:
         log.info("tablespace %s was dropped; its log goes too", identity.hex())
         spec = await coordination.get(paths(identity).spec)
         urls = {decode_spec(spec.data).store} if spec is not None else set()
@@ -613,21 +616,21 @@ class ClusterTablespaces:
             async for page in LedgerListReader(identity).all_pages(coordination):
                 urls |= {ledger.store for ledger in page}
         await drop_tablespace(coordination, identity)
-        for store in map(self.place.store_at, urls):
+        for store in map(self.context.store_at, urls):
             await store.delete_folder(tablespace_folder(identity))
 
-    async def _url(self, coordination: Coordination) -> str:
+    async def _default_store_url(self, coordination: Coordination) -> str:
         """The store of pg_default, for a new tablespace."""
-        found = await coordination.get(paths(self.place.first).spec)
+        found = await coordination.get(paths(self.context.default_tablespace).spec)
         return decode_spec(found.data).store if found is not None else ""
 
-    def background(self, work: Awaitable[None]) -> None:
+    def run_in_background(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def first_spec(item: CatalogItem, url: str, node: str) -> Spec:
+def make_spec(item: CatalogItem, url: str, node: str) -> Spec:
     """Of a tablespace that a node has made, whose changelog is to be in the store at a URL."""
     spec = _with_options(Spec(item.name, (), store=url), item)
     return dataclasses.replace(spec, replicas=(node, *(other for other in spec.asked if other != node)))
@@ -650,8 +653,8 @@ def _seconds(duration: str) -> float:
     return int(found[1]) * _UNITS[found[2] or "ms"]
 
 
-async def _keep_spec(coordination: Coordination, identity: bytes, item: CatalogItem) -> bool:
-    """Makes the spec say what the catalog does. False: there is none."""
+async def _update_spec(coordination: Coordination, identity: bytes, item: CatalogItem) -> bool:
+    """Makes the spec agree with the catalog. False: there is none."""
     path = paths(identity).spec
     found = await coordination.get(path)
     if found is None:

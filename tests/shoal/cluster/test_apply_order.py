@@ -8,7 +8,7 @@ import random
 import pytest
 
 from replication.interface import LogEntry
-from shoal.cluster.arrivals import Arrivals
+from shoal.cluster.apply_order import ApplyOrder
 
 FIRST, ONE, TWO = b"f" * 16, b"1" * 16, b"2" * 16
 
@@ -25,7 +25,7 @@ class Replica:
         self.applied_lsn = entry.lsn
         self._order.append((self.name, entry.lsn))
 
-    def is_wanted(self) -> None:
+    def check_existence(self) -> None:
         self.wanted += 1
 
 
@@ -34,7 +34,7 @@ class World:
 
     def __init__(self) -> None:
         self.order: list[tuple[bytes, int]] = []
-        self.arrivals = Arrivals(FIRST)
+        self.arrivals = ApplyOrder(FIRST)
         self.replicas = {name: Replica(name, self.order) for name in (FIRST, ONE, TWO)}
         for name, replica in self.replicas.items():
             self.arrivals.join(name, replica)
@@ -48,7 +48,7 @@ class World:
                 await waiting
             if entry.lsn > replica.applied_lsn:
                 replica.apply_now(entry)
-                self.arrivals.moved()
+                self.arrivals.apply_waiting()
 
 
 def entry(lsn: int, *parts: tuple[bytes, int], schema: int = 0) -> LogEntry:
@@ -145,7 +145,7 @@ async def test_nobody_waits_for_a_tablespace_that_is_on_its_way_and_it_waits_for
     await world.follow(FIRST, entry(1), entry(2, *parts), entry(3, (FIRST, 3), (ONE, 5)))
     await coming
     assert world.order == [(ONE, 1), (FIRST, 1), (FIRST, 2), (ONE, 2), (FIRST, 3), (ONE, 3)]
-    assert world.arrivals.owes(ONE) == 5, "of what the others have applied without it"
+    assert world.arrivals.awaited_lsn(ONE) == 5, "of what the others have applied without it"
 
 
 async def test_what_has_come_goes_with_the_others_from_then_on(world: World) -> None:
@@ -153,7 +153,7 @@ async def test_what_has_come_goes_with_the_others_from_then_on(world: World) -> 
     world.arrivals.expect(ONE, world.replicas[ONE])
     await world.follow(ONE, entry(1))
     world.arrivals.join(ONE, world.replicas[ONE])
-    assert world.arrivals.owes(ONE) == 0
+    assert world.arrivals.awaited_lsn(ONE) == 0
     parts = ((FIRST, 1), (ONE, 2))
     first = asyncio.ensure_future(world.follow(FIRST, entry(1, *parts)))
     await turns()
@@ -167,7 +167,7 @@ async def test_two_that_are_on_their_way_know_what_they_owe_each_other(world: Wo
         world.arrivals.leave(name)
         world.arrivals.expect(name, world.replicas[name])
     await world.follow(ONE, entry(1, (ONE, 1), (TWO, 4)))
-    assert world.arrivals.owes(TWO) == 4
+    assert world.arrivals.awaited_lsn(TWO) == 4
     world.arrivals.join(ONE, world.replicas[ONE])
     ahead = asyncio.ensure_future(world.follow(TWO, entry(1, (ONE, 2), (TWO, 1))))
     await turns()
@@ -190,7 +190,7 @@ class Node:
         self.random = random.Random(seed)
         self.logs: dict[bytes, list[LogEntry]] = {name: [] for name in SPACES}
         self.transactions: list[dict[bytes, int]] = []
-        self.arrivals = Arrivals(FIRST)
+        self.arrivals = ApplyOrder(FIRST)
         self.replicas: dict[bytes, Replica] = {}
         self.seen: set[bytes] = set()
         self.tasks: dict[bytes, asyncio.Task[None]] = {}
@@ -229,10 +229,10 @@ class Node:
                 await waiting
             if following.lsn > replica.applied_lsn:
                 replica.apply_now(following)
-                self.arrivals.moved()
+                self.arrivals.apply_waiting()
 
     def bring(self, name: bytes) -> None:
-        """From a checkpoint; as shoal/cluster/holding.py does it."""
+        """From a checkpoint; as shoal/cluster/replica_placement.py does it."""
         self.begin(name, self.random.randint(0, len(self.logs[name])))
         heads = {other: len(self.logs[other]) for other in self.seen}
         self.goals[name] = len(self.logs[name]), heads
@@ -242,7 +242,7 @@ class Node:
             behind = [
                 other for other in heads if other in self.seen and self.replicas[other].applied_lsn < heads[other]
             ]
-            if not behind and self.replicas[name].applied_lsn >= max(goal, self.arrivals.owes(name)):
+            if not behind and self.replicas[name].applied_lsn >= max(goal, self.arrivals.awaited_lsn(name)):
                 del self.goals[name]
                 self.show(name)
                 self.came += 1

@@ -1,5 +1,5 @@
-"""Ends what a node has carried here when its session with ZooKeeper is over: it may be stopped, or cut off, and would
-keep the locks of its clients' transactions until it comes back."""
+"""Ends the sessions that a node has forwarded to this one when that node's session with ZooKeeper is over. The node may
+be stopped or cut off, and its clients' transactions would keep their locks until it comes back."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ MARGIN = 1.0  # seconds in which a node whose session was over registers again, 
 LOOK = 0.5
 
 
-class CarrierWatch:
-    """`registered` gives the nodes that are registered, None while that is not known."""
+class ForwardingWatch:
+    """Watches the nodes that forward sessions here. `registered` returns the registered nodes, None while they are not
+    known."""
 
     def __init__(self, carriers: Carriers, registered: Callable[[], Collection[str] | None]) -> None:
         self._carriers = carriers
@@ -34,9 +35,9 @@ class CarrierWatch:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(LOOK)
-            self.look(asyncio.get_running_loop().time())
+            self.check(asyncio.get_running_loop().time())
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         registered = self._registered()
         if registered is None:
             self._gone.clear()

@@ -1,8 +1,8 @@
-"""Moves what a node has applied into its tables now and then, not only when a memtable is full.
+"""Flushes memtables at intervals, and not only when they are full.
 
-What is not in them is read again from the changelog at the next start, object by object: where a few clients write, a
-full memtable takes tens of thousands of objects, and if all nodes crash together nobody serves until they are applied.
-Nor does a ledger go before every replica has it in its tables.
+The next start reads entries that are not flushed again from the changelog, object by object. Where few clients write, a
+full memtable stands for tens of thousands of objects, and after a crash of all nodes nobody serves until they are
+applied. Besides, a ledger is dropped only when every replica has flushed its entries.
 """
 
 from __future__ import annotations

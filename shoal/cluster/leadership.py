@@ -1,25 +1,26 @@
-"""Who leads which tablespace, and how leaderships come together where they are needed together.
+"""The leaderships of a node, and how one node gets the leaderships that a transaction needs together.
 
-Every replica of a tablespace may be elected to lead it. pg_default has the schema, the sequences, and what else there
-is one of; the node that leads it is the *home*. A transaction is one `multi` of one node, so it runs on a node that
-leads all that it has to do with:
+Every replica of a tablespace may be elected to lead it. pg_default has the schema, the sequences, and everything else
+that exists once in a cluster; the node that leads it is the *home*. A transaction is one `multi` of one node, so it
+runs on a node that leads all tablespaces of the transaction:
 
-    apart       what has nothing to do with pg_default: the leader of its tablespaces
-    at home     everything else. The home *gathers* the leaderships that it lacks: it asks for each as placement does
+    apart       a transaction without pg_default runs on the leader of its tablespaces
+    at home     all others. The home *gathers* the leaderships that it lacks: it requests each one as placement does
                 (`moves/<ts>`, shoal/cluster/controller.py), waits until it leads, and goes on
 
-A tablespace that was needed together with others is *tied*: its leader says since when (`detail["tied"]`), and
+A tablespace that was needed together with others is *tied*: its leader reports since when (`detail["tied"]`), and
 placement leaves it where it is for a while.
 
-What no node may do that does not lead a tablespace, the storage refuses (`Stores.guard`): to write there, or to look at
-what is not durable yet. What is refused so is gathered, so whoever tries again succeeds.
+The storage refuses what only a leader may do (`Stores.guard`): writes, and reads of entries that are not durable yet.
+After such an error the leadership is gathered, so a retry of the transaction succeeds.
 
-The schema. A schema change has a part in every tablespace that it has to do with (engine/node/affected_tablespaces.py),
-so it commits only while all of these are led at home, and a leader that has been replaced cannot commit it. Whoever
-takes a tablespace over applies its log up to the head, and with each such part what pg_default has at that place
-(arrivals.py). Moreover it applies pg_default's head as it is then (`has_schema`) before it leads.
+The schema. A schema change has a part in every tablespace that it concerns (engine/node/affected_tablespaces.py). So it commits only
+while the home leads all of them, and a leader that has been replaced cannot commit it. The next leader of a tablespace
+applies its log up to the head, and with each such part the entries of pg_default up to the same commit
+(apply_order.py). Moreover it applies pg_default up to its current head (`has_schema`) before it leads.
 
-So does a prepared transaction (engine/txn/two_phase.py): whoever leads one of its tablespaces next takes its locks.
+A prepared transaction (engine/txn/two_phase.py) has parts in the same way: the next leader of one of its tablespaces
+takes its locks.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from replication.log.layout import decode_epoch, paths
 from replication.placement import Move, encode_move, move_path
 
 if TYPE_CHECKING:
-    from shoal.cluster.spaces import ClusterTablespaces
+    from shoal.cluster.tablespaces import ClusterTablespaces
 
 log = logging.getLogger("shoal.cluster")
 
@@ -50,7 +51,7 @@ LOOKED = 0.005  # seconds for which it is known until when this node serves: ask
 
 
 class Leaderships:
-    """Of one node; on the engine's thread."""
+    """The leaderships of one node; on the engine's thread."""
 
     def __init__(self, spaces: ClusterTablespaces) -> None:
         self._spaces = spaces
@@ -64,16 +65,16 @@ class Leaderships:
     def lead(self) -> None:
         """This node leads pg_default from now on."""
         self.at_home = True
-        self.gate()
-        self._spaces.wake()
+        self.guard_storage()
+        self._spaces.wake_reconciler()
 
     def follow(self) -> None:
-        """It does not, any more."""
+        """This node does not lead pg_default any more."""
         self.at_home = False
-        self.gate()
+        self.guard_storage()
 
     @property
-    def known(self) -> frozenset[bytes]:
+    def known_tablespaces(self) -> frozenset[bytes]:
         """All tablespaces that the catalog knows, by id, with HOME for pg_default."""
         node = self._spaces.node
         if not isinstance(node.store, Stores):
@@ -87,11 +88,11 @@ class Leaderships:
         replica = self._spaces.replica(identity)
         return replica is not None and replica.leading and now < replica.log.may_serve_until
 
-    def look(self, now: float, home_until: float) -> None:
-        """Finds out until when this node serves all of them. `home_until`: pg_default, which it leads.
+    def refresh_serving_time(self, now: float, home_until: float) -> None:
+        """Computes until when this node serves all tablespaces. `home_until`: the time for pg_default, which it leads.
 
-        What was found holds for a while: nobody else can lead before a time that was told once, unless this node gives
-        a leadership away, and then `gate` has it looked at anew.
+        The result is valid for a while: no other node can lead before a time that was computed once, unless this node
+        gives a leadership away; then `guard_storage` has it computed anew.
         """
         replicas = self._spaces.attached_replicas()
         apart = self._spaces.node.held.lacking or not all(replica.leading for replica in replicas)
@@ -101,11 +102,11 @@ class Leaderships:
 
     def led_together(self, identities: Iterable[bytes]) -> bool:
         """Whether one node leads all of them, as far as is known."""
-        leaders = set(map(self._spaces.place.leader_of, identities))
+        leaders = set(map(self._spaces.context.leader_of, identities))
         return len(leaders) == 1 and "" not in leaders
 
-    def gate(self) -> None:
-        """What this node does not lead is guarded."""
+    def guard_storage(self) -> None:
+        """Guards the storage of the tablespaces that this node does not lead."""
         self.looks_again_at = float("-inf")
         store = self._spaces.node.store
         if not isinstance(store, Stores):
@@ -122,11 +123,11 @@ class Leaderships:
 
     def _refuse(self, identity: bytes) -> SqlError:
         self.begin_to_gather((identity,))
-        return elsewhere()
+        return led_elsewhere_error()
 
     def _refuse_home(self) -> SqlError:
         self.begin_to_gather(identity for identity, replica in self._spaces.replicas.items() if replica.leading)
-        return elsewhere()
+        return led_elsewhere_error()
 
     # --- taking one over -----------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class Leaderships:
         """Waits until this node has applied what is committed in pg_default by now. False: the term is over before."""
         while leader.leading:
             with contextlib.suppress(CoordinationUnavailableError):
-                await self._spaces.place.catch_up()
+                await self._spaces.context.catch_up()
                 return leader.leading
             await asyncio.sleep(LOOK_PAUSE)
         return False
@@ -147,15 +148,15 @@ class Leaderships:
             replica = self._spaces.replica(identity)
             if self.at_home:
                 if replica is None or not replica.leading:
-                    self._gather(identity)
+                    self._start_gathering(identity)
             elif replica is not None and replica.leading:
-                self._spaces.background(replica.log.step_down(self._spaces.place.leader_of(HOME)))
+                self._spaces.run_in_background(replica.log.step_down(self._spaces.context.leader_of(HOME)))
 
     async def gather(self, identities: Iterable[bytes]) -> None:
         """See engine.replica.Replica."""
         try:
-            async with asyncio.timeout(self._spaces.place.patience):
-                await asyncio.gather(*(asyncio.shield(self._gather(identity)) for identity in identities))
+            async with asyncio.timeout(self._spaces.context.commit_timeout):
+                await asyncio.gather(*(asyncio.shield(self._start_gathering(identity)) for identity in identities))
         except TimeoutError:
             raise SqlError(
                 "57P03",
@@ -163,34 +164,34 @@ class Leaderships:
                 hint="shoal_tablespaces shows who leads it. Retry in a moment.",
             ) from None
 
-    def _gather(self, identity: bytes) -> asyncio.Future[None]:
-        """One search for each, however many wait for it."""
+    def _start_gathering(self, identity: bytes) -> asyncio.Future[None]:
+        """Starts one task for each tablespace, however many callers wait for it."""
         found = self._gathering.get(identity)
         if found is None:
-            found = self._gathering[identity] = asyncio.ensure_future(self._gathered(identity))
+            found = self._gathering[identity] = asyncio.ensure_future(self._take_leadership(identity))
             found.add_done_callback(lambda _: self._gathering.pop(identity, None))
         return found
 
-    async def _gathered(self, identity: bytes) -> None:
-        """Until this node leads it, leads pg_default no more, or nobody needs it any more: it has been dropped."""
+    async def _take_leadership(self, identity: bytes) -> None:
+        """Requests the leadership until this node has it, leads pg_default no more, or the tablespace is dropped."""
         spaces = self._spaces
         while self.at_home and spaces.item(identity) is not None:
             replica = spaces.replica(identity)
-            if replica is None:  # it comes: the home holds all of them
+            if replica is None:  # its bootstrap is under way, because the home holds all tablespaces
                 await asyncio.sleep(LOOK_PAUSE)
                 continue
             replica.store.tied = max(replica.store.tied, spaces.node.clock())
             if replica.leading:
                 return
             with contextlib.suppress(CoordinationUnavailableError, ConflictError):
-                await self._ask_for(identity)
+                await self._request_leadership(identity)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_PAUSE):
                     await replica.led.wait()
 
-    async def _ask_for(self, identity: bytes) -> None:
-        """Leaves the request to hand over, if somebody leads it."""
-        coordination, node = self._spaces.place.coordination(), self._spaces.place.node
+    async def _request_leadership(self, identity: bytes) -> None:
+        """Writes a request to hand the leadership over, if another node leads the tablespace."""
+        coordination, node = self._spaces.context.coordination(), self._spaces.context.node
         found = await coordination.get(paths(identity).epoch)
         if found is None:
             return
@@ -207,8 +208,8 @@ class Leaderships:
             await coordination.delete(path, other.version)
 
 
-def elsewhere() -> SqlError:
-    """What a transaction ends with that has come upon a tablespace which this node does not lead."""
+def led_elsewhere_error() -> SqlError:
+    """The error of a transaction that uses a tablespace which this node does not lead."""
     return SqlError(
         "40001",
         "a tablespace that the transaction needs is led by another node",

@@ -17,13 +17,13 @@ from replication.log.settings import SystemClock
 from replication.stores import open_store
 from replication.stores.files import FileStore
 from replication.stores.members import QuorumUrl, parse_quorum
-from shoal.cluster.mending import MendingSettings, StoreMender
+from shoal.cluster.store_repair import StoreRepairer, StoreRepairSettings
 from tests.replication.log.test_zookeeper import Engine
 from tests.replication.memory_coordination import MemoryCoordination
 
 TABLESPACE = b"T" * 16
 SETTINGS = LogSettings(ledger_bytes=1000, presence=0.05, rank_pause=0.01, housekeeping=0.02, time_to_live=3600.0)
-QUICK = MendingSettings(interval=3600.0, watch=0.02)
+QUICK = StoreRepairSettings(interval=3600.0, watch=0.02)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -56,8 +56,8 @@ class World:
         self.mender = self.make_mender()
         self.task: asyncio.Task[None]
 
-    def make_mender(self, settings: MendingSettings = QUICK) -> StoreMender:
-        return StoreMender(
+    def make_mender(self, settings: StoreRepairSettings = QUICK) -> StoreRepairer:
+        return StoreRepairer(
             TABLESPACE, lambda: self.replica.leader, self.store, self.coordination, SystemClock(), settings
         )
 
@@ -148,7 +148,7 @@ async def test_a_member_is_replaced_while_writes_go_on(world: World) -> None:
     leader = world.replica.leader
     assert leader is not None
     await until(lambda: all(ledger.last is not None for ledger in leader.ledgers[:-1]))
-    await world.mender.once(leader)
+    await world.mender.run_once(leader)
     assert {ledger.store for ledger in leader.ledgers} == {world.spec().store}
     await until(world.whole)
     assert len(world.engine.applied) == 340
@@ -208,7 +208,7 @@ async def test_a_member_stays_as_long_as_something_cannot_be_copied(world: World
     assert leader is not None
     await until(lambda: leader.ledgers[-1].store == str(leaving))
     await until(lambda: all(ledger.last is not None for ledger in leader.ledgers[:-1]))
-    summary = await world.mender.once(leader)
+    summary = await world.mender.run_once(leader)
     assert summary is not None and summary.failed and world.spec().store == str(leaving)
     (world.directory / "d").unlink()
     world.mender.start()
@@ -221,7 +221,7 @@ async def test_what_a_member_lost_is_copied_now_and_then(world: World) -> None:
     await until(lambda: len(world.objects("c")) == len(world.objects("a")))
     shutil.rmtree(world.directory / "c" / tablespace_folder(TABLESPACE))
     (world.directory / "c" / "cluster").unlink()
-    world.mender = world.make_mender(MendingSettings(interval=0.05, watch=0.02))
+    world.mender = world.make_mender(StoreRepairSettings(interval=0.05, watch=0.02))
     world.mender.start()
     await until(lambda: world.objects("c") == world.objects("a"))
 
@@ -243,7 +243,7 @@ async def test_a_damaged_copy_is_not_passed_on(world: World, packed: bool) -> No
     await third.delete(name)
     leader = world.replica.leader
     assert leader is not None
-    await world.mender.once(leader)
+    await world.mender.run_once(leader)
     assert await third.get(name) == good
     for store in (first, second, third):
         await store.close()
