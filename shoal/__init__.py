@@ -12,15 +12,17 @@ As a library it is the embedded database (shoal/embedded), with PEP 249's names:
 The parts:
 
     cli.py, commands/     the command line (its page docs/cli.md is written by tools/write_cli_page.py) and the commands
-    serve.py              joins the parts into a server; engine/node/node.py is what it makes
-    config.py, access.py  the configuration; who may connect;  reload.py, auto_conf.py  changes of it while the server
-                          runs, and the file that ALTER SYSTEM writes
-    cluster/              a node's part in a cluster;  router.py  the front door;  logstore.py  a log server
-    archive/, history.py  backups; the past that a node alone keeps
-    admin/, console/      the administration port: metrics, health; the page with its API
+    serve.py              connects the parts of a server, and runs it; engine/node/node.py is the result
+    config.py             the configuration;  reload.py  changes it while the server runs;  auto_conf.py  the file that
+                          ALTER SYSTEM writes
+    access.py             host rules and certificates
+    cluster/              a node of a cluster;  router.py  `shoal router`;  logstore.py  `shoal logstore`
+    archive/              backups;  history.py  the past that a single node keeps
+    admin/, console/      the administration port: metrics, health; the web page with its API
     embedded/             the database inside a program
-    logs.py               forms of the log; what sessions put into it: engine/session/statement_log.py
-    stacks.py, descriptors.py, directory_watch.py    stacks of threads, file descriptors, changed files
+    logs.py               the formats of the log; what sessions write to it: engine/session/statement_log.py
+    stacks.py             stack sizes of threads;  descriptors.py  limits of open files
+    directory_watch.py    ends a server whose data directory was removed
 """
 
 from __future__ import annotations

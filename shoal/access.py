@@ -1,4 +1,4 @@
-"""Who gets to the node's ports, of the configuration: the file of host rules, the certificate for TLS."""
+"""Access to the node's ports by the configuration: the file of host rules, the certificate for TLS."""
 
 from __future__ import annotations
 

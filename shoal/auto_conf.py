@@ -1,4 +1,4 @@
-"""What ALTER SYSTEM has set: postgresql.auto.conf in the data directory, of PostgreSQL's form.
+"""The settings of ALTER SYSTEM: postgresql.auto.conf in the data directory, in PostgreSQL's format.
 
     name = 'value'
 
@@ -20,7 +20,7 @@ _LINE = re.compile(r"\s*(?P<name>[A-Za-z_][\w.$]*)\s*(?:=\s*|\s)'(?P<value>(?:[^
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AutoConfEntry:
     name: str  # in lower case
     value: str
     line: int = 0
@@ -34,9 +34,9 @@ def path_of(data: Path) -> Path:
     return data / FILE
 
 
-def read(data: Path) -> list[Entry]:
+def read(data: Path) -> list[AutoConfEntry]:
     """The last entry of each name, in the order of the file. Raises DamagedFileError."""
-    path, found = path_of(data), dict[str, Entry]()
+    path, found = path_of(data), dict[str, AutoConfEntry]()
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def read(data: Path) -> list[Entry]:
             raise DamagedFileError(f"{path}: line {number} is not NAME = 'VALUE'")
         name = match["name"].lower()
         found.pop(name, None)
-        found[name] = Entry(name, match["value"].replace("''", "'"), number)
+        found[name] = AutoConfEntry(name, match["value"].replace("''", "'"), number)
     return list(found.values())
 
 
@@ -60,11 +60,11 @@ def change(data: Path, name: str | None, value: str | None) -> None:
     DamagedFileError, OSError."""
     kept = [] if name is None else [entry for entry in read(data) if entry.name != name]
     if name is not None and value is not None:
-        kept.append(Entry(name, value))
+        kept.append(AutoConfEntry(name, value))
     _write(data, kept)
 
 
-def _write(data: Path, entries: Sequence[Entry]) -> None:
+def _write(data: Path, entries: Sequence[AutoConfEntry]) -> None:
     path = path_of(data)
     fresh = path.with_name(path.name + ".new")
     text = _HEAD + "".join("{} = '{}'\n".format(entry.name, entry.value.replace("'", "''")) for entry in entries)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from catalog.errors import SqlError
 from engine.storage.locking import check_free
 from shoal.commands import add_commands, run_command
-from shoal.config import Config, ConfigError, Sources, of_settings, settled
+from shoal.config import Config, ConfigError, ConfigSources, config_of_settings, resolve_settings
 
 EXAMPLES = """examples:
   shoal serve                                     data in ./shoal-data, on 127.0.0.1:5432
@@ -209,9 +209,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "config":
             from shoal.commands import config
 
-            return config.run(options, settled(options.config, flags, os.environ))
-        sources = Sources(options.config, flags, os.environ)
-        settings = of_settings(sources.settings())
+            return config.run(options, resolve_settings(options.config, flags, os.environ))
+        sources = ConfigSources(options.config, flags, os.environ)
+        settings = config_of_settings(sources.settings())
         check_free(settings.data)
         from shoal.serve import serve  # the server's packages take a moment to load; --help does not need them
 

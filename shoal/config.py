@@ -90,8 +90,8 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is in force, and where from: default, file, ALTER SYSTEM, environment or flag. `file` and `line`: where
-    it is from one."""
+    """A setting's current value and its source: default, file, ALTER SYSTEM, environment or flag. `file` and `line`:
+    the place in a file, if the value is from one."""
 
     name: str
     value: object
@@ -101,25 +101,25 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """Where a server's configuration is from."""
+class ConfigSources:
+    """The sources of a server's configuration."""
 
     path: str | None
     overrides: Mapping[str, object]
     environment: Mapping[str, str]
 
     @classmethod
-    def of(cls, config: Config) -> Sources:
-        """One that says the same for ever."""
+    def of_config(cls, config: Config) -> ConfigSources:
+        """Sources that always give the same configuration."""
         return cls(None, {field.name: getattr(config, field.name) for field in fields(Config)}, {})
 
     def settings(self) -> list[Setting]:
         """Raises ConfigError."""
-        return settled(self.path, self.overrides, self.environment)
+        return resolve_settings(self.path, self.overrides, self.environment)
 
 
-def hidden(value: object) -> object:
-    """Without the credentials of a URL, which are refused where it is used."""
+def without_credentials(value: object) -> object:
+    """A value without the credentials of a URL, which would be refused where the URL is used."""
     return re.sub(r"://[^/,]*@", "://***@", value) if isinstance(value, str) else value
 
 
@@ -127,28 +127,30 @@ def load(
     path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str] = MappingProxyType({})
 ) -> Config:
     """The configuration. Raises ConfigError for a file that cannot be read, an unknown name or a wrong type."""
-    return of_settings(settled(path, overrides, environment))
+    return config_of_settings(resolve_settings(path, overrides, environment))
 
 
-def of_settings(settings: Iterable[Setting]) -> Config:
+def config_of_settings(settings: Iterable[Setting]) -> Config:
     return Config(**{setting.name: setting.value for setting in settings})  # type: ignore[arg-type]
 
 
-def settled(path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str]) -> list[Setting]:
+def resolve_settings(
+    path: str | None, overrides: Mapping[str, object], environment: Mapping[str, str]
+) -> list[Setting]:
     """Every setting with its value, and where that is from. `overrides`: what the command line says, None where it says
     nothing. Raises ConfigError as `load`."""
     known = {field.name: type(field.default) for field in fields(Config)}
-    in_file = {} if path is None else written(path)
-    altered: dict[str, auto_conf.Entry] = {}
+    in_file = {} if path is None else read_file(path)
+    altered: dict[str, auto_conf.AutoConfEntry] = {}
 
     def setting(name: str, default: object) -> Setting:
         variable = variable_of(name)
         if overrides.get(name) is not None:
             return Setting(name, overrides[name], "flag")
         if environment.get(variable):
-            return Setting(name, _read(variable, environment[variable], known[name]), "environment")
+            return Setting(name, _parse_variable(variable, environment[variable], known[name]), "environment")
         if name in altered:
-            value = _read(name, altered[name].value, known[name])
+            value = _parse_variable(name, altered[name].value, known[name])
             return Setting(name, value, "ALTER SYSTEM", str(auto_conf.path_of(data)), altered[name].line)
         if name in in_file:
             return Setting(name, in_file[name], "file", path, None if path is None else line_of(path, name))
@@ -165,7 +167,7 @@ def settled(path: str | None, overrides: Mapping[str, object], environment: Mapp
     return [setting(field.name, field.default) for field in fields(Config)]
 
 
-def written(path: str) -> dict[str, object]:
+def read_file(path: str) -> dict[str, object]:
     """What the TOML file says. Raises ConfigError."""
     return _from_file(path, {field.name: type(field.default) for field in fields(Config)})
 
@@ -202,7 +204,7 @@ def _from_file(path: str, known: Mapping[str, type]) -> dict[str, object]:
     return values
 
 
-def _read(variable: str, text: str, kind: type) -> object:
+def _parse_variable(variable: str, text: str, kind: type) -> object:
     if kind is bool:
         found = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}.get(text.lower())
         if found is None:

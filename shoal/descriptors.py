@@ -1,4 +1,4 @@
-"""How many files the server's process may have open: connections, tables, the changelog, bulk runs."""
+"""Raises the limit of files that the server's process may open: connections, tables, the changelog, bulk runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whether the data directory is still there. Files that are removed while they are open go on for who has them: the
-node would answer, and acknowledge commits, from what nobody finds again after its end."""
+"""Watches whether the data directory is still there. A process keeps files that are removed while it has them open. So
+the node would go on to acknowledge commits in files that nobody finds again after its end."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class DirectoryWatch:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            wrong = await asyncio.to_thread(self.wrong)
+            wrong = await asyncio.to_thread(self.find_problem)
             if wrong:
                 self._fatal(SqlError("58P01", wrong))
                 return
 
-    def wrong(self) -> str:
-        """What has become of the directory, '' if nothing."""
+    def find_problem(self) -> str:
+        """The problem with the directory, '' for none."""
         for name in NEEDED:
             if not (self._data / name).exists():
                 return f"{self._data / name} has been removed while this node was using it"

@@ -1,4 +1,4 @@
-"""The past that a node alone keeps: changelog and checkpoints, as far back as its settings say.
+"""The history of a single node: it keeps changelog and checkpoints as far back as its settings say.
 
     DATA/changelog/                            the segments, held back from being retired
     DATA/history/<ts>/checkpoint-<lsn>/...     checkpoints to start from, which share files (engine/checkpoint)
@@ -39,8 +39,8 @@ from engine.past.far import Gone
 from replication.interface import StoreUnavailableError
 from replication.local import LocalChangelog
 from replication.stores.files import FileStore
-from shoal.archive.logs import LocalLog
-from shoal.archive.pieces import ArchivedEntry
+from shoal.archive.archived_log import ArchivedEntry
+from shoal.archive.log_source import SegmentLog
 
 if TYPE_CHECKING:
     from engine.node.node import Node
@@ -75,7 +75,7 @@ class LocalHistory:
         self._retention = round(retention * 1_000_000)
         self._limit = limit
         self.files = FileStore(str(data / FOLDER))
-        self._known: dict[bytes, list[Manifest]] = {}  # by tablespace, in order
+        self._checkpoints: dict[bytes, list[Manifest]] = {}  # by tablespace, in order
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -92,45 +92,45 @@ class LocalHistory:
     async def _run(self) -> None:
         while True:
             try:
-                await self.once()
+                await self.run_once()
             except (SqlError, StoreUnavailableError, OSError) as error:
                 log.warning("the past is not looked after for now: %s", error)
             await asyncio.sleep(min(LOOK_SECONDS, self._retention / 1e6 / PARTS))
 
-    async def once(self) -> None:
-        """Writes what checkpoints are due, and gives up what is older than it need be."""
+    async def run_once(self) -> None:
+        """Writes the checkpoints that are due, and removes history that is older than the settings say."""
         for name, space in spaces_of(self.node).items():
-            await self._look_after(name, space)
+            await self._keep_history(name, space)
         now = time.time_ns() // 1000
         for identity in [key for key, item in self._spaces.dropped.items() if item.time <= now - self._retention]:
-            await self._forget(identity)
+            await self._remove_dropped(identity)
 
-    async def _forget(self, identity: bytes) -> None:
-        """The past of a tablespace that was dropped is no longer wanted."""
-        self._known.pop(identity, None)
+    async def _remove_dropped(self, identity: bytes) -> None:
+        """Removes the history of a dropped tablespace."""
+        self._checkpoints.pop(identity, None)
         await self.files.delete_folder(identity.hex() + "/")
         self._spaces.forget(identity)
 
-    def gone(self) -> Sequence[Gone]:
-        """Those that were dropped and whose past is kept."""
+    def dropped_tablespaces(self) -> Sequence[Gone]:
+        """The dropped tablespaces whose history is kept."""
         dropped = self._spaces.dropped.items()
         return [Gone(identity, item.lsn, self.log_of(identity).last_lsn or 0) for identity, item in dropped]
 
     async def checkpoints(self, tablespace: bytes) -> Sequence[Manifest]:
         """Those from which every later LSN can be reached, in order."""
-        known = self._known.get(tablespace)
+        known = self._checkpoints.get(tablespace)
         if known is None:
             root = tablespace.hex()
             known = [await read_manifest(self.files, root, lsn) for lsn in await checkpoint_lsns(self.files, root)]
-            self._known[tablespace] = known
+            self._checkpoints[tablespace] = known
         oldest = self.log_of(tablespace).first_complete_lsn()
         return [manifest for manifest in known if oldest is None or oldest <= manifest.lsn + 1]
 
-    def past(self, tablespace: bytes) -> Past:
+    def past(self, tablespace: bytes) -> LocalPast:
         """That of a tablespace, by id, for whoever reads it."""
-        return Past(self, tablespace)
+        return LocalPast(self, tablespace)
 
-    async def _look_after(self, name: str, space: Tablespace) -> None:
+    async def _keep_history(self, name: str, space: Tablespace) -> None:
         identity = space.tablespace_id
         changelog = self.log_of(identity)
         usable = list(await self.checkpoints(identity))
@@ -149,8 +149,8 @@ class LocalHistory:
             return
         changelog.hold(HOLDER, first.lsn)
         kept = [manifest for manifest in usable if manifest.lsn >= first.lsn]
-        gone = [manifest for manifest in self._known[identity] if manifest.lsn < first.lsn]
-        self._known[identity] = kept
+        gone = [manifest for manifest in self._checkpoints[identity] if manifest.lsn < first.lsn]
+        self._checkpoints[identity] = kept
         await self._remove(identity.hex(), gone, kept)
 
     def _first_kept(self, changelog: LocalChangelog, usable: Sequence[Manifest], now: int) -> Manifest | None:
@@ -182,12 +182,12 @@ class LocalHistory:
             self.files,
             space.tablespace_id.hex(),
             self._scratch,
-            LocalLog(self.log_of(space.tablespace_id)).mark,
+            SegmentLog(self.log_of(space.tablespace_id)).entry_mark,
             described=described,
             previous=previous,
             options=Options(resumable=True),
         )
-        known = self._known[space.tablespace_id]
+        known = self._checkpoints[space.tablespace_id]
         if not known or known[-1].lsn < made.lsn:
             known.append(made)
         log.info("checkpoint of the past at LSN %d: %d rows", made.lsn, made.table_rows())
@@ -204,7 +204,7 @@ class LocalHistory:
             await self.files.delete(prefix + name)
 
 
-class Past:
+class LocalPast:
     """engine.past.far.Source of a tablespace of a node alone."""
 
     def __init__(self, history: LocalHistory, tablespace: bytes) -> None:
@@ -212,8 +212,8 @@ class Past:
         self._tablespace = tablespace
 
     @property
-    def _log(self) -> LocalLog:
-        return LocalLog(self._history.log_of(self._tablespace))
+    def _log(self) -> SegmentLog:
+        return SegmentLog(self._history.log_of(self._tablespace))
 
     @property
     def files(self) -> FileStore:

@@ -1,9 +1,9 @@
-"""The configuration of a running server: read again by SIGHUP or pg_reload_conf(), changed by ALTER SYSTEM, told by
-pg_settings.
+"""Reloads the configuration of a running server on SIGHUP or pg_reload_conf(), changes it for ALTER SYSTEM, and shows
+it to pg_settings.
 
-Everything is read and checked before anything changes: what is wrong leaves all as it is, and is logged. A certificate
-is put into the contexts that there are, so that both ports have it for whoever connects from then on. What cannot
-change while the server runs stays, and is named.
+Everything is read and checked before anything changes: an error leaves the configuration as it is, and is logged. A new
+certificate is put into the existing TLS contexts, so that both ports use it for new connections. Settings that need a
+restart keep their values, and are named in the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ from engine.session.settings import SERVER_DEFINITIONS, check_for_all, milliseco
 from replication.stores.tls import renew_certificate
 from shoal import auto_conf
 from shoal.access import client_tls, host_rules
-from shoal.config import Config, ConfigError, Setting, Sources, hidden, line_of, of_settings, written
+from shoal.config import (
+    Config,
+    ConfigError,
+    ConfigSources,
+    Setting,
+    config_of_settings,
+    line_of,
+    read_file,
+    without_credentials,
+)
 from shoal.logs import configure
 from wire.host_rules import SCRAM, Rule, line_by_line
 from wire.server import Server, is_loopback
@@ -46,7 +55,7 @@ _SOURCES = {
 
 
 def stay_on_hangup() -> None:
-    """Until there is something that SIGHUP can do, it does nothing. Before any thread or process is started."""
+    """Ignores SIGHUP until the server handles it. To be called before any thread or process is started."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
@@ -59,15 +68,16 @@ def default_settings(config: Config) -> dict[str, str]:
     """What sessions start with: what the configuration decides, and what ALTER SYSTEM has set for them. Raises
     ConfigError."""
     return config.default_settings | {
-        entry.name: entry.value for entry in _altered(config.data_path) if entry.name not in _FIELDS
+        entry.name: entry.value for entry in _altered_settings(config.data_path) if entry.name not in _FIELDS
     }
 
 
 _FIELDS = frozenset(field.name for field in fields(Config))
 
 
-def _altered(data: Path) -> list[auto_conf.Entry]:
-    """What ALTER SYSTEM has set, checked once more: the file may have been written by hand. Raises ConfigError."""
+def _altered_settings(data: Path) -> list[auto_conf.AutoConfEntry]:
+    """The settings of ALTER SYSTEM, checked once more because the file may have been written by hand. Raises
+    ConfigError."""
     try:
         found = auto_conf.read(data)
     except auto_conf.DamagedFileError as error:
@@ -82,9 +92,9 @@ def _altered(data: Path) -> list[auto_conf.Entry]:
 
 @dataclass
 class Reload:
-    """A Configuration. `again`: where it came from at the start."""
+    """The engine's Configuration. `sources`: those of the start."""
 
-    again: Sources
+    sources: ConfigSources
     config: Config
     node: Node
     server: Server
@@ -96,13 +106,13 @@ class Reload:
     def __post_init__(self) -> None:
         self._started = self.config
         self._writing = asyncio.Lock()
-        self._origins = self._found_origins(self.again.settings())
+        self._origins = self._find_origins(self.sources.settings())
 
     def reload(self) -> bool:
         log.info("the configuration was reloaded")
         try:
-            settings = self.again.settings()
-            new = of_settings(settings)
+            settings = self.sources.settings()
+            new = config_of_settings(settings)
             defaults = default_settings(new)
             rules = self._rules(new)
             fresh = client_tls(new)
@@ -119,10 +129,10 @@ class Reload:
         self.server.limit(new.max_connections, new.superuser_reserved_connections)
         self.node.memory.limit = new.memory or self.memory
         self._use_defaults(defaults)
-        self._tell(new)
+        self._log_changes(new)
         changed = {name for name in _FIELDS if getattr(new, name) != getattr(self._started, name)}
         self.pending = frozenset(changed - CHANGEABLE)
-        origins, before = self._found_origins(settings), self._origins
+        origins, before = self._find_origins(settings), self._origins
         for name in self.pending:
             origins.pop(name, None)
         self._origins = origins | {name: origin for name, origin in before.items() if name in self.pending}
@@ -145,14 +155,14 @@ class Reload:
             self.server.tls = fresh
 
     def _use_defaults(self, new: dict[str, str]) -> None:
-        """Sessions follow that have not said otherwise."""
+        """Changes the settings of sessions that have not set them."""
         before, self.node.default_settings = self.node.default_settings, new
         names = [name for name in {**before, **new} if before.get(name) != new.get(name)]
         for session in list(open_sessions(self.node).values()):
             for name in names:
                 session.settings.follow(name, before.get(name), new.get(name))
 
-    def _tell(self, new: Config) -> None:
+    def _log_changes(self, new: Config) -> None:
         changed = [
             field.name for field in fields(Config) if getattr(new, field.name) != getattr(self.config, field.name)
         ]
@@ -165,7 +175,7 @@ class Reload:
 
     # ---- what sessions ask --------------------------------------------------------------------------------------
 
-    def _found_origins(self, settings: Sequence[Setting]) -> dict[str, Origin]:
+    def _find_origins(self, settings: Sequence[Setting]) -> dict[str, Origin]:
         found = {
             item.name: Origin(_SOURCES[item.source], item.file, item.line)
             for item in settings
@@ -174,13 +184,13 @@ class Reload:
         if "log_connections" in found:
             found["log_disconnections"] = found["log_connections"]
         data = self._started.data_path
-        for entry in _altered(data):
+        for entry in _altered_settings(data):
             if entry.name not in _FIELDS:
                 found[entry.name] = Origin("configuration file", str(auto_conf.path_of(data)), entry.line)
         return found
 
     def shown(self, name: str) -> str:
-        value = hidden(getattr(self.config if name in CHANGEABLE else self._started, name))
+        value = without_credentials(getattr(self.config if name in CHANGEABLE else self._started, name))
         return str(value)
 
     def origin(self, name: str) -> Origin | None:
@@ -198,17 +208,23 @@ class Reload:
                 raise SqlError("58030", f'could not write file "{auto_conf.FILE}": {error.strerror}') from error
 
     def entries(self) -> list[FileEntry]:
-        data, path = self._started.data_path, self.again.path
+        data, path = self._started.data_path, self.sources.path
         found: list[tuple[str, int, str, str]] = []
         if path is not None:
             try:
-                values = written(path)
-                found += [(path, line_of(path, name) or 0, name, str(hidden(value))) for name, value in values.items()]
+                values = read_file(path)
+                found += [
+                    (path, line_of(path, name) or 0, name, str(without_credentials(value)))
+                    for name, value in values.items()
+                ]
             except ConfigError as error:
                 return [FileEntry(path, 0, "", "", False, str(error))]
         file = str(auto_conf.path_of(data))
         try:
-            found += [(file, entry.line, entry.name, str(hidden(entry.value))) for entry in _altered(data)]
+            found += [
+                (file, entry.line, entry.name, str(without_credentials(entry.value)))
+                for entry in _altered_settings(data)
+            ]
         except ConfigError as error:
             return [FileEntry(file, 0, "", "", False, str(error))]
         found.sort(key=lambda item: (item[0] == file, item[1]))
@@ -228,12 +244,12 @@ class Reload:
         except (OSError, UnicodeDecodeError) as error:
             return [RuleEntry(0, f"cannot read the host rules {self.config.host_rules}: {error}")]
         return [
-            RuleEntry(line, wrong) if rule is None else _told(line, kind, rule)
+            RuleEntry(line, wrong) if rule is None else _rule_entry(line, kind, rule)
             for line, kind, rule, wrong in line_by_line(text)
         ]
 
 
-def _told(line: int, kind: str, rule: Rule) -> RuleEntry:
+def _rule_entry(line: int, kind: str, rule: Rule) -> RuleEntry:
     names = tuple(map(str, rule.databases)), tuple(map(str, rule.users))
     if rule.network is None:
         return RuleEntry(line, None, kind, *names, "all", None, rule.method)

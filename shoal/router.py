@@ -1,4 +1,4 @@
-"""`shoal router`: joins the directory in ZooKeeper, the TCP front door and SQL over HTTP, until a signal.
+"""`shoal router`: connects the directory in ZooKeeper, the TCP router and SQL over HTTP, and runs them until a signal.
 
 Stop (SIGTERM, SIGINT): no new clients, idle ones are told, running statements finish.
 """
@@ -64,7 +64,7 @@ async def _run(config: RouterConfig) -> int:
         try:
             bound = await router.start()
         except OSError as error:
-            raise ConfigError(_taken(host, port, error, "--listen")) from error
+            raise ConfigError(_address_in_use_error(host, port, error, "--listen")) from error
         except ValueError as error:
             raise ConfigError(str(error)) from error
         async with http_door(router, config.http) as http:
@@ -99,11 +99,11 @@ async def http_door(router: Router, listen: str) -> AsyncIterator[str]:
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            raise ConfigError(_taken(host, port, error, "--http")) from error
+            raise ConfigError(_address_in_use_error(host, port, error, "--http")) from error
         yield f"http://{host}:{runner.addresses[0][1]}/sql"
     finally:
         await runner.cleanup()
 
 
-def _taken(host: str, port: int, error: OSError, option: str) -> str:
+def _address_in_use_error(host: str, port: int, error: OSError, option: str) -> str:
     return f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; choose another with {option}"

@@ -1,4 +1,4 @@
-"""The composition root: joins store, changelog, columnar worker, node and server, and runs them until a signal.
+"""The composition root: connects store, changelog, columnar worker, node and server, and runs them until a signal.
 
 Start: lock and recover the directory, read the catalog, listen, say so. Stop (SIGTERM, SIGINT): no new connections,
 running statements finish, sequences settle, the memtable is flushed. SIGKILL at any moment loses nothing acknowledged:
@@ -37,9 +37,9 @@ from engine.storage.directories import LocalTablespaces
 from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
 from shoal.access import admin_tls, client_tls, host_rules, mock_key
-from shoal.archive.logs import LocalLog
-from shoal.archive.writing import Backups
-from shoal.config import Config, ConfigError, Sources
+from shoal.archive.backup import NodeBackups
+from shoal.archive.log_source import SegmentLog
+from shoal.config import Config, ConfigError, ConfigSources
 from shoal.descriptors import raise_limit
 from shoal.directory_watch import DirectoryWatch
 from shoal.history import HOLDER, LocalHistory
@@ -57,27 +57,27 @@ log = logging.getLogger("shoal")
 CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node would make another history
 
 
-def serve(config: Config, as_json: bool = False, again: Sources | None = None) -> int:
+def serve(config: Config, as_json: bool = False, sources: ConfigSources | None = None) -> int:
     """Runs the server; returns the exit status. `as_json`: it tells its addresses as a JSON object. `again`: reads the
     configuration once more."""
     stay_on_hangup()
     os.umask(0o077)  # what the server makes is for its user alone
-    # Threads that load, flush and write files hand over to the engine's thread and take over from it all the time:
-    # each would wait for Python's default of 5 ms to get the interpreter.
+    # Threads that load, flush and write files take turns with the engine's thread all the time, and each turn would
+    # wait up to Python's default of 5 ms for the interpreter lock.
     sys.setswitchinterval(0.0001)
     deepen()
     patience.watch()
-    configure(config.log_format, _name(config))
-    status: int = uvloop.run(_run(config, as_json, again or Sources.of(config)))
+    configure(config.log_format, _node_name(config))
+    status: int = uvloop.run(_run(config, as_json, sources or ConfigSources.of_config(config)))
     return status
 
 
-def _name(config: Config) -> str:
+def _node_name(config: Config) -> str:
     """The node's, in the log."""
     return config.node or (socket.gethostname() if config.cluster else THIS_NODE)
 
 
-async def _run(config: Config, as_json: bool, again: Sources) -> int:
+async def _run(config: Config, as_json: bool, sources: ConfigSources) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
     foreground().place = Place()
@@ -89,7 +89,7 @@ async def _run(config: Config, as_json: bool, again: Sources) -> int:
         os._exit(70)  # nothing may be acknowledged or answered any more; what was acknowledged is on disk
 
     async with _admin_port(config) as admin:
-        return await _run_node(config, stop, fatal, admin, as_json, again)
+        return await _run_node(config, stop, fatal, admin, as_json, sources)
 
 
 async def _run_node(
@@ -98,25 +98,25 @@ async def _run_node(
     fatal: Callable[[BaseException], None],
     admin: Admin | None,
     as_json: bool,
-    again: Sources,
+    sources: ConfigSources,
 ) -> int:
     if config.cluster:
         from shoal.cluster.member import ClusterMember  # a node alone needs neither ZooKeeper's client nor stores
 
-        member = ClusterMember(config, fatal, "" if admin is None else admin.shown)
+        member = ClusterMember(config, fatal, "" if admin is None else admin.url_address)
         await member.start()
         try:
-            await _serve_clients(config, member.node, stop, member, admin, as_json, again)
+            await _serve_clients(config, member.node, stop, member, admin, as_json, sources)
         finally:
             await member.stop()
         return 0
-    async with alone(config, fatal) as node:
-        await _serve_clients(config, node, stop, None, admin, as_json, again)
+    async with open_single_node(config, fatal) as node:
+        await _serve_clients(config, node, stop, None, admin, as_json, sources)
     return 0
 
 
 @contextlib.asynccontextmanager
-async def alone(config: Config, fatal: Callable[[BaseException], None]) -> AsyncIterator[Node]:
+async def open_single_node(config: Config, fatal: Callable[[BaseException], None]) -> AsyncIterator[Node]:
     """The node of a directory that belongs to no cluster, from its recovery to its last flush. `fatal` is told, on any
     thread, when commits cannot be made durable or memory cannot be trusted. Raises ConfigError, and SqlError for a
     directory that is in use or damaged."""
@@ -137,8 +137,8 @@ async def alone(config: Config, fatal: Callable[[BaseException], None]) -> Async
         )
         undo.push_async_callback(_close_worker, worker)
         node = Node(store, worker, tablespaces=spaces)
-        node.backups = Backups(
-            node, lambda tablespace: LocalLog(logs[tablespace]), str(data / "scratch"), str(data / "restores")
+        node.backups = NodeBackups(
+            node, lambda tablespace: SegmentLog(logs[tablespace]), str(data / "scratch"), str(data / "restores")
         )
         node.bootstrap()
         watch = DirectoryWatch(data, fatal)
@@ -150,7 +150,7 @@ async def alone(config: Config, fatal: Callable[[BaseException], None]) -> Async
 
 
 async def _close_worker(worker: WorkerClient) -> None:
-    """It only has copies: what fails at its end keeps nothing from being written."""
+    """Closes the worker and ignores its errors, because it has only copies."""
     with contextlib.suppress(Exception):
         await worker.close()
 
@@ -177,12 +177,14 @@ async def _admin_port(config: Config) -> AsyncIterator[Admin | None]:
 async def _history(
     config: Config, node: Node, log_of: Callable[[bytes], LocalChangelog], spaces: LocalTablespaces
 ) -> AsyncIterator[None]:
-    """The past of a node alone can be read meanwhile, and is looked after as far as it is to be kept."""
+    """Lets sessions read the past of a single node, and keeps its history, within the context."""
     data = config.data_path
     history = None
     if config.history_retention > 0:
         history = LocalHistory(node, log_of, data, config.history_retention, config.history_bytes, spaces)
-        node.past = Past(node, config.past_window, FarPast(node, history.past, str(data / "past"), history.gone))
+        node.past = Past(
+            node, config.past_window, FarPast(node, history.past, str(data / "past"), history.dropped_tablespaces)
+        )
     else:
         node.past = Past(node, config.past_window)
     try:
@@ -213,7 +215,7 @@ async def _serve_clients(
     member: ClusterMember | None,
     admin: Admin | None,
     as_json: bool,
-    again: Sources,
+    sources: ConfigSources,
 ) -> None:
     """Lets clients in until `stop`, and then ends their sessions. Raises ConfigError."""
     host, port = config.address
@@ -238,16 +240,16 @@ async def _serve_clients(
         await member.set_address(host, bound)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, partial(resolve, stop))
-    node.configuration = reload = Reload(again, config, node, server, admin, _name(config), memory)
+    node.configuration = reload = Reload(sources, config, node, server, admin, _node_name(config), memory)
     on_hangup(reload.reload)
-    # What start-up made stays for good: keep the cyclic collector from walking it again and again. Young objects are
-    # walked a few at a time, since most of those that stay are versions of rows: 50,000 of them took 9 to 25 ms.
+    # The objects of the start-up stay for good, so the cyclic collector need not walk them again. It walks young
+    # objects a few at a time, because most of those that stay are versions of rows: 50,000 of them took 9 to 25 ms.
     gc.collect()
     gc.freeze()
     gc.set_threshold(2_000, 500, 50)
     if admin is not None:
         admin.serves(config, node, server, member)
-    ready = Ready(f"postgresql://postgres@{host}:{bound}/postgres", None if admin is None else admin.url)
+    ready = ReadyMessage(f"postgresql://postgres@{host}:{bound}/postgres", None if admin is None else admin.url)
     print(ready.as_json() if as_json else ready.as_text(host, bound), flush=True)
     await stop
     if admin is not None:
@@ -256,8 +258,8 @@ async def _serve_clients(
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """What a server says when clients can come: where it is, and its administration port."""
+class ReadyMessage:
+    """The message of a server that is ready for clients: its address, and its administration port."""
 
     url: str
     administration: str | None
@@ -273,7 +275,7 @@ class Ready:
 
 
 async def end_clients(server: Server) -> None:
-    """Ends the sessions, and what sessions that are over have left for others."""
+    """Ends the sessions, and the tasks that ended sessions have left."""
     await server.stop()
     server.node.exported.close()
     server.node.stages.close()

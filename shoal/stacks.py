@@ -1,4 +1,4 @@
-"""Stacks that hold what Python's recursion limit lets happen.
+"""Sets the stack sizes of threads to what Python's recursion limit needs.
 
 Nested SQL is parsed, analysed, planned and compiled by recursion, up to RECURSION_LIMIT calls of Python; what goes
 deeper is refused (54001). But a call may stand on up to about 1 kB of the C stack (`sorted` with a key takes most), and

@@ -26,7 +26,7 @@ from engine.node.node import Node
 from engine.session.activity import state_of
 from engine.session.open_sessions import open_sessions
 from shoal.admin.health import why_not
-from shoal.admin.server import Admin, Parts
+from shoal.admin.server import Admin, AdminParts
 
 FIRST, LAST, STEP = 12, 36, 2  # exponents of the upper bounds that are shown, in nanoseconds
 _MICROSECONDS = 1_000_000
@@ -61,7 +61,7 @@ def routes(admin: Admin) -> Iterable[web.RouteDef]:
 class NodeCollector(Collector):
     """The metrics of a node."""
 
-    parts: Parts | None = None  # None: there is no node yet
+    parts: AdminParts | None = None  # None: there is no node yet
 
     def describe(self) -> Iterable[Metric]:
         """Nothing, so that the registry does not collect to find out."""
@@ -122,7 +122,7 @@ def cumulative(buckets: Sequence[int]) -> tuple[list[tuple[str, float]], float]:
 # ---- the node -------------------------------------------------------------------------------------------------------
 
 
-def _node(parts: Parts, view: ClusterView) -> Iterator[Metric]:
+def _node(parts: AdminParts, view: ClusterView) -> Iterator[Metric]:
     node = parts.node
     yield _gauge(
         "shoal_info", "The node and its version", ("node", "version"), [((view.node or THIS_NODE, RELEASE), 1)]
@@ -161,7 +161,7 @@ def _durations() -> Iterator[Metric]:
             yield _histogram(name, text, names, rows)
 
 
-def _sessions(parts: Parts) -> Iterator[Metric]:
+def _sessions(parts: AdminParts) -> Iterator[Metric]:
     states = dict.fromkeys(("active", "idle", "idle in transaction", "idle in transaction (aborted)"), 0)
     waiting = 0
     for session in open_sessions(parts.node).values():
@@ -305,7 +305,7 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
         ("shoal_tablespace_replicas_expected", "Replicas that there should be", lambda s: s.expected_replicas),
     ):
         yield _gauge(name, text, label, [((space.name,), value(space)) for space in known.values()])
-    yield from _kept(view, known, node.clock())
+    yield from _retention_metrics(view, known, node.clock())
     if node.replica is not None:
         connected, staleness = not view.stale, node.replica.staleness
         yield _gauge("shoal_zookeeper_connected", "Whether ZooKeeper can be reached", (), [((), connected)])
@@ -314,7 +314,7 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
         yield _gauge("shoal_replica_lag_seconds", "How old this node's replicas may be at most", (), [((), lag)])
 
 
-def _kept(view: ClusterView, known: dict[bytes, TablespaceView], now: int) -> Iterator[Metric]:
+def _retention_metrics(view: ClusterView, known: dict[bytes, TablespaceView], now: int) -> Iterator[Metric]:
     """Ledgers and checkpoints."""
     names = {tablespace: space.name for tablespace, space in known.items()}
     ledgers = {space.name: (space.older_ledgers, space.older_bytes) for space in known.values() if space.older_ledgers}

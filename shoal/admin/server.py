@@ -37,7 +37,7 @@ RouteGroup = Callable[["Admin"], Iterable[web.RouteDef]]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AdminParts:
     """What routes look at. `member` is None on a node alone."""
 
     config: Config
@@ -62,7 +62,7 @@ class Admin:
         self.rules = rules
         self.tls = tls
         self.why = "the node is starting"  # it does not serve; '': it does
-        self._parts: Parts | None = None
+        self._parts: AdminParts | None = None
         application = web.Application(client_max_size=REQUEST_LIMIT, middlewares=[self._guard])
         for group in groups:
             application.add_routes(group(self))
@@ -71,14 +71,14 @@ class Admin:
         )
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> AdminParts:
         """Raises web.HTTPServiceUnavailable until the node is there."""
         if self._parts is None:
             raise web.HTTPServiceUnavailable(text=self.why + "\n")
         return self._parts
 
     @property
-    def shown(self) -> str:
+    def url_address(self) -> str:
         """HOST:PORT as in a URL; with https:// before it where it is TLS."""
         host, port = self.address
         scheme = "" if self.tls is None else HTTPS
@@ -86,7 +86,7 @@ class Admin:
 
     @property
     def url(self) -> str:
-        return self.shown if self.tls is not None else f"http://{self.shown}"
+        return self.url_address if self.tls is not None else f"http://{self.url_address}"
 
     async def start(self) -> None:
         """Listens, on a new port when asked for port 0. Raises ConfigError."""
@@ -110,7 +110,7 @@ class Admin:
 
     def serves(self, config: Config, node: Node, server: Server, member: ClusterMember | None) -> None:
         """Clients are let in."""
-        self._parts = Parts(config, node, server, member)
+        self._parts = AdminParts(config, node, server, member)
         self.why = ""
 
     def stops(self) -> None:

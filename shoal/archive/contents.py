@@ -1,4 +1,4 @@
-"""What a store of backups holds, and whether it is whole."""
+"""Reads what a store of backups holds, and verifies it."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from engine.checkpoint.range_files import file_crc
 from engine.storage.edits import RunReference, runs_of
 from replication.interface import ChangelogStore, ObjectMissingError
 from replication.stores.names import is_part
+from shoal.archive.archived_log import ArchivedEntry, entries_of
 from shoal.archive.layout import (
     OWNER,
     RECORDS,
-    Owner,
+    BackupOwner,
+    BackupRecord,
     PieceName,
-    Record,
-    SpaceRecord,
+    TablespaceRecord,
     bulk_name,
-    damaged,
+    damaged_backup_error,
     decode,
     log_folder,
     parse_piece,
     piece_name,
 )
-from shoal.archive.pieces import ArchivedEntry, entries_of
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a look at a store of backups has found. `owner` is None for an empty store."""
+class BackupContents:
+    """The backups in a store. `owner` is None for an empty store."""
 
     store: ChangelogStore
-    owner: Owner | None
-    records: tuple[Record, ...]  # oldest first
+    owner: BackupOwner | None
+    records: tuple[BackupRecord, ...]  # oldest first
 
 
-async def look(store: ChangelogStore) -> Found:
+async def read_contents(store: ChangelogStore) -> BackupContents:
     """Raises 22023 for a store that holds something else, XX001 for damage."""
     try:
-        owner = decode(Owner, await store.get(OWNER), OWNER)
+        owner = decode(BackupOwner, await store.get(OWNER), OWNER)
     except ObjectMissingError:
         async for info in store.list(""):
             raise SqlError("22023", f'{store.url} holds no backup, but "{info.name}": choose another place') from None
-        return Found(store, None, ())
-    records = [decode(Record, await store.get(info.name), info.name) async for info in store.list(RECORDS)]
-    return Found(store, owner, tuple(sorted(records, key=lambda record: record.created)))
+        return BackupContents(store, None, ())
+    records = [decode(BackupRecord, await store.get(info.name), info.name) async for info in store.list(RECORDS)]
+    return BackupContents(store, owner, tuple(sorted(records, key=lambda record: record.created)))
 
 
-class ArchivedSpace:
+class ArchivedTablespace:
     """A tablespace in a store of backups."""
 
     def __init__(self, store: ChangelogStore, tablespace: str) -> None:
@@ -69,7 +69,7 @@ class ArchivedSpace:
         try:
             return await read_manifest(self.store, self.tablespace, lsn)
         except ObjectMissingError:
-            raise damaged(f"the checkpoint at LSN {lsn} is missing") from None
+            raise damaged_backup_error(f"the checkpoint at LSN {lsn} is missing") from None
 
     async def pieces(self) -> list[PieceName]:
         """Of its changelog, in order."""
@@ -84,45 +84,47 @@ class ArchivedSpace:
         known = bytes.fromhex(previous)
         lsn = after
         while lsn < upto:
-            piece = following(pieces, lsn)
+            piece = find_next_piece(pieces, lsn)
             if piece is None:
-                raise damaged(f"the changelog has no entry {lsn + 1}")
+                raise damaged_backup_error(f"the changelog has no entry {lsn + 1}")
             name = piece_name(self.tablespace, piece.first, piece.last)
             try:
                 data = await self.store.get(name)
             except ObjectMissingError:
-                raise damaged(f'"{name}" is missing') from None
+                raise damaged_backup_error(f'"{name}" is missing') from None
             try:
                 found = await asyncio.to_thread(
                     lambda: list(entries_of(data, name, piece.first, piece.last, bytes.fromhex(self.tablespace)))  # noqa: B023
                 )
             except (ValueError, struct.error):
-                raise damaged(f'"{name}" cannot be read') from None
+                raise damaged_backup_error(f'"{name}" cannot be read') from None
             for entry in found:
                 if lsn < entry.lsn <= upto:
                     if known and entry.previous != known:
-                        raise damaged(f"entry {entry.lsn} does not continue the one before it: two histories are mixed")
+                        raise damaged_backup_error(
+                            f"entry {entry.lsn} does not continue the one before it: two histories are mixed"
+                        )
                     yield entry
                     lsn, known = entry.lsn, entry.hash
 
     async def fetch_bulk(self, name: str, path: str) -> None:
         """A bulk segment as a file. Raises XX001."""
         if not is_part(name):
-            raise damaged("an entry refers to a file with an impossible name")
+            raise damaged_backup_error("an entry refers to a file with an impossible name")
         try:
             await self.store.get_file(bulk_name(self.tablespace, name), path)
         except ObjectMissingError:
-            raise damaged(f'bulk segment "{name}" is missing') from None
+            raise damaged_backup_error(f'bulk segment "{name}" is missing') from None
 
 
-def following(pieces: Sequence[PieceName], lsn: int) -> PieceName | None:
+def find_next_piece(pieces: Sequence[PieceName], lsn: int) -> PieceName | None:
     """The piece that has the entry after `lsn`."""
     return max((piece for piece in pieces if piece.first <= lsn + 1 <= piece.last), key=_last, default=None)
 
 
-def reach(pieces: Sequence[PieceName], lsn: int) -> int:
+def last_reachable_lsn(pieces: Sequence[PieceName], lsn: int) -> int:
     """The last LSN that the pieces lead to from `lsn` without a gap."""
-    while (piece := following(pieces, lsn)) is not None:
+    while (piece := find_next_piece(pieces, lsn)) is not None:
         lsn = piece.last
     return lsn
 
@@ -132,8 +134,8 @@ def _last(piece: PieceName) -> int:
 
 
 @dataclass(slots=True)
-class Verified:
-    """What a verification has read, and what is wrong."""
+class Verification:
+    """The result of a verification: how much it has read, and the findings."""
 
     findings: list[str]
     checkpoints: int = 0
@@ -142,20 +144,20 @@ class Verified:
     bytes: int = 0
 
 
-OnVerified = Callable[[str, int, int], None]
+VerificationProgress = Callable[[str, int, int], None]
 """(what is being read, how much of it, of how much)"""
 
 
-async def verify_all(found: Found, scratch: str, progress: OnVerified) -> Verified:
+async def verify_all(found: BackupContents, scratch: str, progress: VerificationProgress) -> Verification:
     """Reads every backup of a store whole. `scratch`: a local directory that does not exist. Errors of the store pass
     through; what is missing or damaged is a finding."""
-    result = Verified([])
+    result = Verification([])
     os.makedirs(scratch, 0o700)
     try:
         seen: set[tuple[str, int]] = set()
         for record in found.records:
             for space in record.spaces:
-                archived = ArchivedSpace(found.store, space.tablespace)
+                archived = ArchivedTablespace(found.store, space.tablespace)
                 try:
                     manifest = await archived.manifest(space.checkpoint)
                     if (space.tablespace, space.checkpoint) not in seen:
@@ -172,7 +174,7 @@ async def verify_all(found: Found, scratch: str, progress: OnVerified) -> Verifi
 
 
 async def _verify_checkpoint(
-    archived: ArchivedSpace, manifest: Manifest, scratch: str, result: Verified, progress: OnVerified
+    archived: ArchivedTablespace, manifest: Manifest, scratch: str, result: Verification, progress: VerificationProgress
 ) -> None:
     total = stored_bytes(manifest)
     label = f"checkpoint {manifest.lsn}"
@@ -191,12 +193,12 @@ async def _verify_checkpoint(
 
 
 async def _verify_log(
-    archived: ArchivedSpace,
-    space: SpaceRecord,
+    archived: ArchivedTablespace,
+    space: TablespaceRecord,
     manifest: Manifest,
     scratch: str,
-    result: Verified,
-    progress: OnVerified,
+    result: Verification,
+    progress: VerificationProgress,
 ) -> None:
     """The part of the log that a backup has archived."""
     hashes = {manifest.lsn: manifest.entry_hash, space.lsn: space.hash}
@@ -206,7 +208,7 @@ async def _verify_log(
         for run in runs_of(entry.body):
             await _verify_bulk(archived, run, os.path.join(scratch, "bulk"))
         if hashes.get(entry.lsn, "") not in ("", entry.hash.hex()):
-            raise damaged(f"entry {entry.lsn} is not the one that the backup was made of")
+            raise damaged_backup_error(f"entry {entry.lsn} is not the one that the backup was made of")
         result.entries += 1
         result.bytes += len(entry.body)
         if result.entries % 1000 == 0:
@@ -214,14 +216,14 @@ async def _verify_log(
     progress(label, 1, 1)
 
 
-async def _verify_bulk(archived: ArchivedSpace, run: RunReference, path: str) -> None:
+async def _verify_bulk(archived: ArchivedTablespace, run: RunReference, path: str) -> None:
     await archived.fetch_bulk(run.name, path)
     crc = await asyncio.to_thread(file_crc, path)
     os.unlink(path)
     if crc != f"{run.checksum:08x}":
-        raise damaged(f'bulk segment "{run.name}" has another checksum')
+        raise damaged_backup_error(f'bulk segment "{run.name}" has another checksum')
 
 
 def stored_bytes(manifest: Manifest) -> int:
-    """What a checkpoint's rows take in LMDB, about."""
+    """About how many bytes a checkpoint's rows take in LMDB."""
     return sum(item.stored_bytes for table in manifest.tables for item in table.files)

@@ -1,7 +1,7 @@
 """The objects of a store of backups.
 
-    shoal-backup.json                            Owner: whose backups these are; written first
-    backups/<created:020>.json                   Record: one backup; written last, so that what is there is whole
+    shoal-backup.json                            BackupOwner: the database of these backups; written first
+    backups/<created:020>.json                   BackupRecord: one backup; written last, so that it is complete
     <ts>/checkpoint-<lsn:020>/...                engine/checkpoint/manifest.py
     <ts>/log/<first:020>-<last:020>              entries of the changelog, back to back (replication/entry.py)
     <ts>/bulk/<name>                             a bulk segment that one of them refers to
@@ -29,7 +29,7 @@ _PIECE = re.compile(r"([0-9a-f]{32})/log/([0-9]{20})-([0-9]{20})\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class BackupOwner:
     """Backups of one history only are in a store: that of the database whose pg_default this is."""
 
     format: int
@@ -38,7 +38,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceRecord:
+class TablespaceRecord:
     """A tablespace in a backup."""
 
     name: str
@@ -53,14 +53,14 @@ class SpaceRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class BackupRecord:
     """A backup; pg_default is its first tablespace. The LSNs of all of them are of one moment."""
 
     format: int
     created: int  # microseconds since 2000-01-01 UTC
     release: str
     written: int  # bytes that it has added to the store
-    spaces: tuple[SpaceRecord, ...]
+    spaces: tuple[TablespaceRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,10 +69,10 @@ class PieceName:
     last: int
 
 
-Kind = typing.TypeVar("Kind", Owner, Record)
+Kind = typing.TypeVar("Kind", BackupOwner, BackupRecord)
 
 
-def encode(item: Owner | Record) -> bytes:
+def encode(item: BackupOwner | BackupRecord) -> bytes:
     return seal(dataclasses.asdict(item))
 
 
@@ -81,16 +81,16 @@ def decode(kind: type[Kind], data: bytes, name: str) -> Kind:
     try:
         version, right, found = unseal(data)
     except ValueError as error:
-        raise damaged(f'"{name}" cannot be read') from error
+        raise damaged_backup_error(f'"{name}" cannot be read') from error
     if version > FORMAT:
         raise SqlError("XX001", f"the backup has format {version}, this release reads up to {FORMAT}")
     if not right:
-        raise damaged(f'"{name}" has another checksum')
+        raise damaged_backup_error(f'"{name}" has another checksum')
     return typing.cast(Kind, build(kind, found))
 
 
-def damaged(what: str) -> SqlError:
-    """XX001: a backup is not what it was when it was written."""
+def damaged_backup_error(what: str) -> SqlError:
+    """The error (XX001) for a backup that differs from what was written."""
     return SqlError("XX001", f"backup is damaged: {what}")
 
 

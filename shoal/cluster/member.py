@@ -52,8 +52,8 @@ from replication.stores import claim, open_store
 from replication.stores.members import parse_quorum
 from replication.zookeeper import join_cluster, open_coordination
 from shoal.access import certificate_hash
-from shoal.archive.ledgers import LedgerLog
-from shoal.archive.writing import Backups
+from shoal.archive.backup import NodeBackups
+from shoal.archive.ledger_log import LedgerLog
 from shoal.cluster.adapter import EngineReplica, FollowerLog, LeaderLocator, NodeReplica, RemoteApplyWait
 from shoal.cluster.checkpoints import CheckpointKeeper
 from shoal.cluster.cluster_creation import create_cluster, flush_local_changelogs
@@ -455,7 +455,7 @@ class ClusterMember:
         )
         self.node.past = Past(self.node, self.config.past_window, self._far_past())
         self._undo.push_async_callback(self.node.past.close)
-        self.node.backups = Backups(
+        self.node.backups = NodeBackups(
             self.node, self._log_source, str(self._data / "scratch"), str(self._data / "restores")
         )
         await self._catch_up()

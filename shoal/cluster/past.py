@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from engine.checkpoint import Manifest, read_manifest
 from replication.interface import ChangelogStore, Coordination, LogEntry, ObjectMissingError
 from replication.log.layout import decode_checkpoints, decode_ledgers, paths, tablespace_folder
-from shoal.archive.ledgers import LedgerLog
+from shoal.archive.ledger_log import LedgerLog
 
 
 class ClusterPast:

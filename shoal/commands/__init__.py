@@ -4,7 +4,7 @@
     sql.py           statements for a server or a directory: sql_channels.py, sql_text.py, sql_prompt.py
     config.py        the settings in force
     completion.py    a script for the shell
-    status.py        nodes, tablespaces, leaders, replicas, and what is wrong
+    status.py        nodes, tablespaces, leaders, replicas, and problems
     ledger.py        the changelog's ledgers: which there are, their objects, their entries
     checkpoint.py    a checkpoint now
     lead.py          another node leads
@@ -17,9 +17,9 @@
     backup.py        backups of a running server, and what is made of them: verify, restore
     restore_as.py    restore of one database beside others
     pipeline.py      jobs on Spark; their command lines: pipeline_parser.py
-    compact.py       one of these, on a store of backups: shoal/archive/compacting.py
-    showing.py       bars for what takes long
-    looking.py       what they share: opening a cluster without changing it, tables of text, talking SQL
+    compact.py       one of these, on a store of backups: shoal/archive/compaction.py
+    progress_bars.py progress bars for long work
+    cluster_access.py  what they share: access to a cluster without changing it, SQL to a node, tables of text
 
 A command prints to standard output and gives the exit status: 0, or 1 when something is wrong with the cluster. What is
 wrong with the command line or the way to the cluster is one line on standard error, and 1.
@@ -371,7 +371,7 @@ def run_command(options: argparse.Namespace) -> int:
 
         return restore_as.run(options)
     from shoal.commands import backup, check, checkpoint, lead, ledger, status, store
-    from shoal.commands.looking import run_looking
+    from shoal.commands.cluster_access import run_command
 
     work = {
         "status": status.run,
@@ -385,7 +385,7 @@ def run_command(options: argparse.Namespace) -> int:
         "restore": backup.run_restore,
     }
     try:
-        return run_looking(work[options.command](options))
+        return run_command(work[options.command](options))
     except BrokenPipeError:  # `... | head`
         sys.stderr.close()
         return 1

@@ -21,10 +21,20 @@ from catalog.errors import SqlError
 from catalog.functions.quoting import quote_literal
 from replication.interface import ChangelogStore
 from replication.stores import open_store
-from shoal.archive.contents import Found, look, verify_all
-from shoal.archive.restoring import Target, plan, restore
-from shoal.commands.looking import EPOCH, age, ask, asking, conninfo, looking_at, plural, size, timestamp
-from shoal.commands.showing import Bars
+from shoal.archive.contents import BackupContents, read_contents, verify_all
+from shoal.archive.restore import RestoreTarget, plan_restore, restore_directory
+from shoal.commands.cluster_access import (
+    EPOCH,
+    age,
+    conninfo,
+    open_cluster,
+    open_session,
+    plural,
+    query_node,
+    size,
+    timestamp,
+)
+from shoal.commands.progress_bars import Bars
 from shoal.config import ConfigError
 
 PATIENCE = 7 * 24 * 3600.0  # seconds
@@ -51,11 +61,11 @@ async def run_backup(options: argparse.Namespace) -> int:
     with Bars() as bars:
         watching = asyncio.create_task(_watch(where, bars))
         try:
-            ((lsn,),) = await ask(where, statement, timeout=PATIENCE)
+            ((lsn,),) = await query_node(where, statement, timeout=PATIENCE)
         finally:
             watching.cancel()
         bars.finish()
-    async with _opened(url, options.destination) as found:
+    async with _open_backup(url, options.destination) as found:
         record = found.records[-1]
     if options.json:
         print(orjson.dumps({
@@ -70,7 +80,7 @@ async def run_backup(options: argparse.Namespace) -> int:
 async def _where(options: argparse.Namespace) -> str:
     """The connection string of the server that makes the backup."""
     if options.cluster is not None:
-        async with looking_at(options.cluster) as cluster:
+        async with open_cluster(options.cluster) as cluster:
             host, port = cluster.leader(cluster.tablespace("pg_default"))
             return conninfo(options.user, host=host, port=port)
     return conninfo(options.user, options.dsn)
@@ -80,7 +90,7 @@ async def _watch(where: str, bars: Bars) -> None:
     """Shows how far the backup is, until it is cancelled."""
     await asyncio.sleep(LOOK)
     with contextlib.suppress(SqlError, ConfigError):  # the backup itself says what is wrong
-        async with asking(where) as connection:
+        async with open_session(where) as connection:
             while True:
                 cursor = await connection.execute("SELECT shoal_backup_progress()")
                 for (shown,) in await cursor.fetchall():
@@ -99,13 +109,13 @@ def _show(bars: Bars, shown: str | None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _opened(url: str, place: str) -> AsyncIterator[Found]:
+async def _open_backup(url: str, place: str) -> AsyncIterator[BackupContents]:
     """What is at a place. Raises ConfigError for one that has no backup, SqlError for damage."""
     if "://" not in place and not os.path.isdir(place):
         raise ConfigError(f"{place} is not a directory")
     store: ChangelogStore = open_store(url, timeout=TIMEOUT)
     try:
-        found = await look(store)
+        found = await read_contents(store)
         if found.owner is None or not found.records:
             raise ConfigError(f"{place} holds no complete backup")
         yield found
@@ -114,14 +124,14 @@ async def _opened(url: str, place: str) -> AsyncIterator[Found]:
 
 
 async def run_verify(options: argparse.Namespace) -> int:
-    async with _opened(archive_url(options.source), options.source) as found:
+    async with _open_backup(archive_url(options.source), options.source) as found:
         with _scratch() as scratch, Bars() as bars:
             result = await verify_all(found, os.path.join(scratch, "files"), bars.show)
         if options.json:
             print(orjson.dumps({
                 "source": found.store.url, "whole": not result.findings, "findings": result.findings,
                 "checkpoints": result.checkpoints, "rows": result.rows, "entries": result.entries,
-                "backups": [_shown(found, number) for number in range(len(found.records))],
+                "backups": [_record_row(found, number) for number in range(len(found.records))],
             }).decode())  # fmt: skip
             return 1 if result.findings else 0
         for record in found.records:
@@ -140,7 +150,7 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="shoal-verify-", ignore_cleanup_errors=True)
 
 
-def _shown(found: Found, number: int) -> dict[str, object]:
+def _record_row(found: BackupContents, number: int) -> dict[str, object]:
     record = found.records[number]
     return {
         "created": timestamp(record.created), "lsn": record.spaces[0].lsn, "bytes": record.written,
@@ -156,12 +166,12 @@ async def run_restore(options: argparse.Namespace) -> int:
         options.misused("--data DIR (a new data directory) or --as NAME (a database beside others) is required")
     if options.dsn is not None:
         options.misused("--dsn is for --as NAME, a database beside those of a running server")
-    target = Target(options.to_lsn, None if options.to_time is None else moment(options.to_time))
-    async with _opened(archive_url(options.source), options.source) as found:
-        spaces = await plan(found, target)
+    target = RestoreTarget(options.to_lsn, None if options.to_time is None else moment(options.to_time))
+    async with _open_backup(archive_url(options.source), options.source) as found:
+        spaces = await plan_restore(found, target)
         with Bars() as bars:
             try:
-                await restore(spaces, options.data, bars.show)
+                await restore_directory(spaces, options.data, bars.show)
             except SqlError as error:
                 if error.sqlstate == DAMAGED:
                     error.hint = error.hint or (

@@ -37,7 +37,7 @@ Change = tuple[int, int, int, int, str, str, str | None, str | None, str | None]
 
 def run(options: argparse.Namespace) -> int:
     """Prints the changes; the exit status. Raises ConfigError."""
-    reader = _Reader(options, sys.stdout)
+    reader = _ChangeReader(options, sys.stdout)
     try:
         reader.run()
     except KeyboardInterrupt:
@@ -55,14 +55,14 @@ def one_line(error: psycopg.Error) -> str:
     """What the server, or libpq, says, with its hint."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
-        from shoal.commands.looking import one_line as joined
+        from shoal.commands.cluster_access import one_line as joined
 
         return joined(str(error))
     hint = f" {diagnosis.message_hint}" if diagnosis.message_hint else ""
     return f"{diagnosis.message_primary}.{hint}"
 
 
-class _Reader:
+class _ChangeReader:
     """One run of the command. `last`: the LSN up to which everything is printed, None before the first. Transactions
     are read in pieces, so that a large one takes no memory: behind `_at`, (LSN, ordinal), the next piece begins."""
 
@@ -103,7 +103,7 @@ class _Reader:
             rows: Sequence[Change] = connection.execute(
                 _READ, {"stream": self._stream, "after": self._at[0], "ordinal": self._at[1], "limit": AT_ONCE}
             ).fetchall()
-            wanted = self._wanted(rows)
+            wanted = self._limit_rows(rows)
             if wanted:
                 self._print(wanted, connection.info.dbname)
             whole = len(wanted) < AT_ONCE  # then nothing of the last transaction is left
@@ -121,7 +121,7 @@ class _Reader:
                 with contextlib.suppress(StopIteration):
                     next(connection.notifies(timeout=WAIT, stop_after=1))
 
-    def _wanted(self, rows: Sequence[Change]) -> Sequence[Change]:
+    def _limit_rows(self, rows: Sequence[Change]) -> Sequence[Change]:
         """Those that --limit leaves: what begins before it is reached, in whole transactions."""
         if self._left is None:
             return rows

@@ -31,7 +31,7 @@ from replication.checks import ReplicaReport, checks_folder, read_reports
 from replication.interface import Coordination
 from replication.observer import ObservedTablespace
 from shoal.commands.check_indexes import check_indexes
-from shoal.commands.looking import Cluster, ask, conninfo, looking_at, table
+from shoal.commands.cluster_access import ClusterAccess, conninfo, open_cluster, query_node, table
 
 DEFAULT = "pg_default"
 LOOK_AGAIN = 0.5  # seconds, where no watch says so
@@ -43,20 +43,20 @@ async def run(options: argparse.Namespace) -> int:
         return await check_indexes(options)
     equal = True
     values: list[dict[str, object]] = []
-    async with looking_at(options.cluster) as cluster:
+    async with open_cluster(options.cluster) as cluster:
         first = cluster.tablespace(DEFAULT)
         others = sorted(cluster.observer.tablespaces.values(), key=lambda item: (item is not first, item.name))
         chosen = others if options.tablespace is None else [cluster.tablespace(options.tablespace)]
-        wanted = {item.tablespace: expected(item) for item in chosen}
+        wanted = {item.tablespace: expected_nodes(item) for item in chosen}
         host, port = cluster.leader(first)
         ends = asyncio.get_running_loop().time() + options.timeout
         where = conninfo(options.user, host=host, port=port)
-        ((check,),) = await ask(where, "SELECT shoal_check()", timeout=options.timeout)
+        ((check,),) = await query_node(where, "SELECT shoal_check()", timeout=options.timeout)
         names = await _names(where)
         for item in chosen:
             left = max(ends - asyncio.get_running_loop().time(), 0.0)
             reports = await gather(cluster, item.tablespace, str(check), wanted[item.tablespace], left)
-            lines = found(compare(reports, wanted[item.tablespace], item.epoch.leader), reports, names)
+            lines = report_rows(compare(reports, wanted[item.tablespace], item.epoch.leader), reports, names)
             good = bool(lines) and all(line["equal"] for line in lines)
             values.append({"tablespace": item.name, "equal": good, "replicas": lines})
             equal &= good
@@ -67,7 +67,7 @@ async def run(options: argparse.Namespace) -> int:
     return 0 if equal else 1
 
 
-def expected(tablespace: ObservedTablespace) -> set[str]:
+def expected_nodes(tablespace: ObservedTablespace) -> set[str]:
     """The nodes whose replicas are to answer: those that are there, and those that should be; but not those that are
     still being made."""
     named = {*tablespace.spec.replicas, *tablespace.replicas}
@@ -75,7 +75,7 @@ def expected(tablespace: ObservedTablespace) -> set[str]:
 
 
 async def gather(
-    cluster: Cluster, tablespace: bytes, check: str, wanted: Collection[str], timeout: float
+    cluster: ClusterAccess, tablespace: bytes, check: str, wanted: Collection[str], timeout: float
 ) -> dict[str, ReplicaReport]:
     """The reports that come in time, of replicas that live; those of others are not waited for."""
     reports: dict[str, ReplicaReport] = {}
@@ -140,13 +140,13 @@ def name_of(storage_id: int, names: Mapping[int, str]) -> str:
 async def _names(where: str) -> dict[int, str]:
     """Relations by storage id, as the leader names them."""
     try:
-        rows = await ask(where, NAMES, timeout=30.0)
+        rows = await query_node(where, NAMES, timeout=30.0)
     except SqlError:
         return {}
     return dict(rows)
 
 
-def found(
+def report_rows(
     verdict: Mapping[str, list[str]], reports: Mapping[str, ReplicaReport], names: Mapping[int, str]
 ) -> list[dict[str, object]]:
     """What each replica's report comes to, as the JSON has it."""

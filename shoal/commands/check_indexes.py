@@ -8,18 +8,18 @@ from typing import Any
 
 import orjson
 
-from shoal.commands.looking import ask, conninfo, table
+from shoal.commands.cluster_access import conninfo, query_node, table
 
 DATABASES = "SELECT datname FROM pg_database WHERE datallowconn ORDER BY datname"
 
 
 async def check_indexes(options: argparse.Namespace) -> int:
     """Prints what is found; 1 if an index differs."""
-    rows = await ask(conninfo(options.user, options.dsn), DATABASES, timeout=options.timeout)
+    rows = await query_node(conninfo(options.user, options.dsn), DATABASES, timeout=options.timeout)
     found: dict[str, dict[str, Any]] = {}
     for (name,) in rows:
         where = conninfo(options.user, options.dsn, dbname=name)
-        ((answer,),) = await ask(where, "SELECT shoal_check_indexes()", timeout=options.timeout)
+        ((answer,),) = await query_node(where, "SELECT shoal_check_indexes()", timeout=options.timeout)
         found[name] = orjson.loads(answer)
     good = not any(item["damaged"] for item in found.values())
     if options.json:

@@ -6,7 +6,7 @@ import argparse
 
 import orjson
 
-from shoal.commands.looking import ask, conninfo, looking_at
+from shoal.commands.cluster_access import conninfo, open_cluster, query_node
 
 PATIENCE = 24 * 3600.0  # seconds: a checkpoint of a large tablespace takes its time
 
@@ -15,10 +15,10 @@ async def run(options: argparse.Namespace) -> int:
     if options.dsn is not None:
         where = conninfo(options.user, options.dsn)
     else:
-        async with looking_at(options.cluster) as cluster:
+        async with open_cluster(options.cluster) as cluster:
             host, port = cluster.leader(cluster.tablespace("pg_default"))
         where = conninfo(options.user, host=host, port=port)
-    ((lsn,),) = await ask(where, "SELECT shoal_checkpoint()", timeout=PATIENCE)
+    ((lsn,),) = await query_node(where, "SELECT shoal_checkpoint()", timeout=PATIENCE)
     if options.json:
         print(orjson.dumps({"lsn": lsn}).decode())
     else:

@@ -15,12 +15,12 @@ import orjson
 
 from replication.interface import ChangelogStore
 from replication.stores import open_store
-from shoal.archive import compacting
-from shoal.archive.compacting import Compacted, Group
-from shoal.archive.contents import look
+from shoal.archive import compaction
+from shoal.archive.compaction import CompactionSummary, MergeGroup
+from shoal.archive.contents import read_contents
 from shoal.commands.backup import archive_url
-from shoal.commands.looking import plural, size
-from shoal.commands.showing import Bars
+from shoal.commands.cluster_access import plural, size
+from shoal.commands.progress_bars import Bars
 from shoal.config import ConfigError
 
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """The exit status. Raises ConfigError, SqlError."""
     if options.keep is not None and options.keep < 1:
         raise ConfigError("--keep is at least 1: the newest backup stays")
-    began, result = time.monotonic(), Compacted()
+    began, result = time.monotonic(), CompactionSummary()
     url = archive_url(options.store)
     with Bars() as bars:
         groups = asyncio.run(_prepare(url, options, result))
@@ -41,33 +41,33 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _prepare(url: str, options: argparse.Namespace, result: Compacted) -> Sequence[Group]:
+async def _prepare(url: str, options: argparse.Namespace, result: CompactionSummary) -> Sequence[MergeGroup]:
     """Retires backups; what is to be merged."""
-    store = open_store(url, timeout=compacting.TIMEOUT)
+    store = open_store(url, timeout=compaction.TIMEOUT)
     try:
-        found = await look(store)
+        found = await read_contents(store)
         if not found.records:
             raise ConfigError(f"{options.store} holds no complete backup")
         stay = found.records
         if options.keep is not None:
-            stay = await compacting.retire(found, options.keep, result)
+            stay = await compaction.retire(found, options.keep, result)
         tablespaces = list(dict.fromkeys(space.tablespace for record in stay for space in record.spaces))
-        await compacting.tidy(store, tablespaces, result)
-        return await compacting.plan(store, tablespaces)
+        await compaction.delete_nested(store, tablespaces, result)
+        return await compaction.plan_merges(store, tablespaces)
     finally:
         await store.close()
 
 
-async def _merge_here(url: str, groups: Sequence[Group], result: Compacted, bars: Bars) -> None:
-    store = open_store(url, timeout=compacting.TIMEOUT)
+async def _merge_here(url: str, groups: Sequence[MergeGroup], result: CompactionSummary, bars: Bars) -> None:
+    store = open_store(url, timeout=compaction.TIMEOUT)
     try:
-        await compacting.compact(store, groups, result, bars.show)
+        await compaction.compact(store, groups, result, bars.show)
     finally:
         await store.close()
 
 
 def _merge_on_spark(
-    url: str, groups: Sequence[Group], result: Compacted, bars: Bars, options: argparse.Namespace
+    url: str, groups: Sequence[MergeGroup], result: CompactionSummary, bars: Bars, options: argparse.Namespace
 ) -> None:
     from shoal_spark.jobs.session import spark_session, watched
 
@@ -76,22 +76,22 @@ def _merge_on_spark(
         counts = watched(spark, bars, "changelog", lambda: parts.map(_merge).collect())
 
     async def finish() -> None:
-        store: ChangelogStore = open_store(url, timeout=compacting.TIMEOUT)
+        store: ChangelogStore = open_store(url, timeout=compaction.TIMEOUT)
         try:
             for group, entries in zip(groups, counts, strict=True):
-                await compacting.count(store, group, entries, result)
+                await compaction.record_merge(store, group, entries, result)
         finally:
             await store.close()
 
     asyncio.run(finish())
 
 
-def _merge(item: tuple[str, Group]) -> int:
+def _merge(item: tuple[str, MergeGroup]) -> int:
     """In a task."""
-    return compacting.merge(*item)
+    return compaction.merge_group(*item)
 
 
-def _show(options: argparse.Namespace, result: Compacted, seconds: float) -> None:
+def _show(options: argparse.Namespace, result: CompactionSummary, seconds: float) -> None:
     if options.json:
         print(orjson.dumps({
             "job": "compact", "entries": result.entries, "bytes": result.bytes, "seconds": round(seconds, 3),

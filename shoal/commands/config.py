@@ -7,22 +7,24 @@ from collections.abc import Sequence
 
 import orjson
 
-from shoal.commands.looking import table
-from shoal.config import Setting, hidden
+from shoal.commands.cluster_access import table
+from shoal.config import Setting, without_credentials
 
 
 def run(options: argparse.Namespace, settings: Sequence[Setting]) -> int:
     """Prints them; the exit status."""
     if options.json:
-        value = {setting.name: {"value": hidden(setting.value), "from": setting.source} for setting in settings}
+        value = {
+            setting.name: {"value": without_credentials(setting.value), "from": setting.source} for setting in settings
+        }
         print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
     else:
-        rows = [(setting.name, _shown(setting.value), setting.source) for setting in settings]
+        rows = [(setting.name, _format_setting(setting.value), setting.source) for setting in settings]
         print(table(("SETTING", "VALUE", "FROM"), rows))
     return 0
 
 
-def _shown(value: object) -> str:
+def _format_setting(value: object) -> str:
     if value == "":
         return "(none)"
-    return str(value).lower() if isinstance(value, bool) else str(hidden(value))
+    return str(value).lower() if isinstance(value, bool) else str(without_credentials(value))

@@ -1,4 +1,4 @@
-"""`shoal doctor DIR`: what is wrong with the directory of a stopped server and what can be done. It changes nothing."""
+"""`shoal doctor DIR`: finds problems in the directory of a stopped server, with advice. It changes nothing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TABLESPACE = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(slots=True)
-class Report:
-    """Of one tablespace. `facts` are what there is, `problems` what is wrong."""
+class TablespaceReport:
+    """The report of one tablespace: `facts` about it, and its `problems`."""
 
     name: str
     facts: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def diagnose(data: Path) -> list[Report]:
+def diagnose(data: Path) -> list[TablespaceReport]:
     """A report of each tablespace, pg_default first."""
     others = sorted(path for path in data.glob("tablespaces/*") if _TABLESPACE.fullmatch(path.name))
     reports = [_examine(data, "pg_default")]
@@ -78,12 +78,12 @@ def diagnose(data: Path) -> list[Report]:
         reports.append(_examine(path, f"tablespace {path.name}"))
         if reports[-1].tablespace not in (b"", bytes.fromhex(path.name)):
             reports[-1].problems.append(f"it holds another tablespace, {reports[-1].tablespace.hex()}")
-    _look_at_joints(reports)
+    _check_joint_parts(reports)
     return reports
 
 
-def _examine(directory: Path, name: str) -> Report:
-    report = Report(name)
+def _examine(directory: Path, name: str) -> TablespaceReport:
+    report = TablespaceReport(name)
     tables = examine_tables(str(directory / "rows"))
     report.tablespace = tables.tablespace
     report.facts.append(f"tables: {tables.keys:,} keys, {tables.bytes:,} bytes, up to LSN {tables.flushed}")
@@ -122,7 +122,7 @@ def _bulk_of(folder: Path) -> Callable[[SegmentEntry], str]:
     return look
 
 
-def _look_at_joints(reports: list[Report]) -> None:
+def _check_joint_parts(reports: list[TablespaceReport]) -> None:
     """Transactions over several tablespaces of which one has lost its part."""
     here = {report.tablespace: report for report in reports}
     for report in reports:

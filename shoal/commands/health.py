@@ -26,7 +26,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 def run(options: argparse.Namespace) -> int:
     """The exit status: 0 if it answers. Raises ConfigError for what is no address."""
     address = options.address or os.environ.get(variable_of("listen")) or DEFAULT
-    why = _asked(address, options.timeout)
+    why = _probe(address, options.timeout)
     if options.json:
         print(orjson.dumps({"address": address, "healthy": not why, "why": why}).decode())
     else:
@@ -34,8 +34,8 @@ def run(options: argparse.Namespace) -> int:
     return 1 if why else 0
 
 
-def _asked(address: str, timeout: float) -> str:
-    """What is wrong there, '' for nothing."""
+def _probe(address: str, timeout: float) -> str:
+    """Asks an address; the problem there, '' for none."""
     if address.startswith(("http://", "https://")):
         return _page(address, timeout)
     host, port = host_and_port(address)
@@ -50,7 +50,8 @@ def _asked(address: str, timeout: float) -> str:
 
 
 def _page(url: str, timeout: float) -> str:
-    """The same of a page that is 200 when all is well. Whose certificate it is makes no difference here."""
+    """Asks a page, which answers 200 when all is well. Its certificate is not verified, because health needs no
+    trust."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))

@@ -1,7 +1,7 @@
-"""`shoal lead`: another node leads, because somebody wants it so.
+"""`shoal lead`: moves a leadership to another node.
 
-The command leaves the request that the controller leaves too (`moves/<ts>`, shoal/cluster/controller.py): the leader
-commits what it has, steps down and names its successor. Who is to lead pg_default must hold every tablespace.
+The command writes the same request as the controller (`moves/<ts>`, shoal/cluster/controller.py): the leader commits
+what it has, steps down and names its successor. A node that is to lead pg_default must hold every tablespace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from replication.interface import ConflictError
 from replication.log.layout import decode_epoch, decode_ledgers, paths
 from replication.observer import ObservedTablespace
 from replication.placement import DEFAULT_TABLESPACE, Move, decode_move, encode_move, move_path
-from shoal.commands.looking import Cluster, looking_at
+from shoal.commands.cluster_access import ClusterAccess, open_cluster
 from shoal.config import ConfigError
 
 CLOSE = 20_000  # LSNs behind the head: what a successor may have to catch up with while nobody leads
@@ -28,19 +28,19 @@ LOOK = 0.5  # seconds between two looks that no watch has asked for
 async def run(options: argparse.Namespace) -> int:
     to: str = options.node
     name: str = options.tablespace
-    async with looking_at(options.cluster) as cluster:
+    async with open_cluster(options.cluster) as cluster:
         asked = cluster.tablespace(name)
         leader = asked.epoch.leader
         if leader == to:
-            _told(options, to, leader, 0.0, f"{to} leads already")
+            _print_result(options, to, leader, 0.0, f"{to} leads already")
             return 0
         cluster.leader(asked)  # that there is one
         _check(cluster, asked, to)
-        await _ask(cluster, asked, Move(leader, to, asked.epoch.epoch))
+        await _request_move(cluster, asked, Move(leader, to, asked.epoch.epoch))
         began = time.monotonic()
         await _wait(cluster, asked, to, options.timeout)
         seconds = time.monotonic() - began
-        _told(options, to, leader, seconds, f"{to} leads in place of {leader}, after {seconds:.1f} s")
+        _print_result(options, to, leader, seconds, f"{to} leads in place of {leader}, after {seconds:.1f} s")
         if not options.json and asked.spec.preferred_leader not in ("", to):
             print(
                 f"{asked.spec.preferred_leader} is the preferred leader, and will be asked to lead again: "
@@ -49,7 +49,7 @@ async def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _told(options: argparse.Namespace, leader: str, before: str, seconds: float, text: str) -> None:
+def _print_result(options: argparse.Namespace, leader: str, before: str, seconds: float, text: str) -> None:
     if options.json:
         found = {"tablespace": options.tablespace, "leader": leader, "before": before, "seconds": round(seconds, 3)}
         print(orjson.dumps(found).decode())
@@ -57,7 +57,7 @@ def _told(options: argparse.Namespace, leader: str, before: str, seconds: float,
         print(text)
 
 
-def _check(cluster: Cluster, asked: ObservedTablespace, to: str) -> None:
+def _check(cluster: ClusterAccess, asked: ObservedTablespace, to: str) -> None:
     """Raises ConfigError for a node that could not lead, or only after a long time without a leader."""
     cluster.address(to)
     everything = sorted(cluster.observer.tablespaces.values(), key=lambda item: item.name)
@@ -70,7 +70,7 @@ def _check(cluster: Cluster, asked: ObservedTablespace, to: str) -> None:
             raise ConfigError(f'node {to} is {behind} entries behind the head of tablespace "{item.name}"')
 
 
-async def _ask(cluster: Cluster, asked: ObservedTablespace, move: Move) -> None:
+async def _request_move(cluster: ClusterAccess, asked: ObservedTablespace, move: Move) -> None:
     """Leaves the request. Raises ConfigError when another one is under way."""
     path, coordination = move_path(asked.tablespace), cluster.coordination
     while True:
@@ -95,7 +95,7 @@ async def _ask(cluster: Cluster, asked: ObservedTablespace, move: Move) -> None:
             continue
 
 
-async def _wait(cluster: Cluster, asked: ObservedTablespace, to: str, timeout: float) -> None:
+async def _wait(cluster: ClusterAccess, asked: ObservedTablespace, to: str, timeout: float) -> None:
     """Returns when the node leads. Raises ConfigError when another one does, or nobody in time."""
     where, before = paths(asked.tablespace), asked.epoch
     deadline = time.monotonic() + timeout

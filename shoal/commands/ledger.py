@@ -41,14 +41,23 @@ from replication.log.objects import ObjectMap
 from replication.log.settings import LogGoneError
 from replication.observer import ObservedTablespace
 from shoal.commands.check import name_of
-from shoal.commands.looking import Cluster, Stores, age, looking_at, moment, size, table, timestamp
+from shoal.commands.cluster_access import (
+    ClusterAccess,
+    OpenStores,
+    age,
+    open_cluster,
+    size,
+    table,
+    timestamp,
+    timestamp_or_none,
+)
 from shoal.config import ConfigError
 
 
 async def run(options: argparse.Namespace) -> int:
-    async with looking_at(options.cluster) as cluster:
+    async with open_cluster(options.cluster) as cluster:
         tablespace = cluster.tablespace(options.tablespace)
-        stores = Stores(tablespace.spec.store)
+        stores = OpenStores(tablespace.spec.store)
         try:
             if options.action == "list":
                 return await _list(options, cluster, tablespace)
@@ -69,7 +78,7 @@ def _line(value: Mapping[str, object]) -> None:
 LEDGERS = ("LEDGER", "STATE", "EPOCH", "FIRST LSN", "LAST LSN", "SIZE", "CLOSED", "STORE")
 
 
-async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: ObservedTablespace) -> int:
+async def _list(options: argparse.Namespace, cluster: ClusterAccess, tablespace: ObservedTablespace) -> int:
     """Page by page: there may be many more than fit into memory as text."""
     header = True
     async for page in _pages(cluster, tablespace):
@@ -83,7 +92,7 @@ async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
                 _line({
                     "tablespace": tablespace.name, "ledger": item.ledger, "state": "closed" if closed else "open",
                     "epoch": item.epoch, "first_lsn": item.first, "last_lsn": last, "entries": last - item.first + 1,
-                    "bytes": used, "closed": moment(item.closed), "store": store,
+                    "bytes": used, "closed": timestamp_or_none(item.closed), "store": store,
                 })  # fmt: skip
             closed_ago = f"{age(item.closed)} ago" if item.closed else ""
             state = "closed" if closed else "open"
@@ -94,7 +103,7 @@ async def _list(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
     return 0
 
 
-async def _pages(cluster: Cluster, tablespace: ObservedTablespace) -> AsyncIterator[Ledgers]:
+async def _pages(cluster: ClusterAccess, tablespace: ObservedTablespace) -> AsyncIterator[Ledgers]:
     try:
         async for page in LedgerListReader(tablespace.tablespace).all_pages(cluster.coordination):
             yield page
@@ -105,7 +114,9 @@ async def _pages(cluster: Cluster, tablespace: ObservedTablespace) -> AsyncItera
 # ---- show -----------------------------------------------------------------------------------------------------------
 
 
-async def _show(options: argparse.Namespace, cluster: Cluster, tablespace: ObservedTablespace, stores: Stores) -> int:
+async def _show(
+    options: argparse.Namespace, cluster: ClusterAccess, tablespace: ObservedTablespace, stores: OpenStores
+) -> int:
     pages = LedgerListReader(tablespace.tablespace)
     try:
         found = await pages.find_ledger(cluster.coordination, options.ledger)
@@ -135,14 +146,16 @@ async def _show(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
 
 
 @dataclass(slots=True)
-class Reading:
-    """How far the reading has come."""
+class ReadPosition:
+    """The position of the last entry that was read."""
 
     position: Position
     entries: int = 0
 
 
-async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: ObservedTablespace, stores: Stores) -> int:
+async def _read(
+    options: argparse.Namespace, cluster: ClusterAccess, tablespace: ObservedTablespace, stores: OpenStores
+) -> int:
     head = await _head(cluster, tablespace)
     begin = tablespace.ledger_list.first_lsn
     oldest = head.lsn + 1 if begin is None else begin
@@ -150,8 +163,8 @@ async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
     last = head.lsn if options.last is None else min(options.last, head.lsn)
     if first < oldest:
         raise ConfigError(f"the changelog begins at LSN {oldest}: what was before has been dropped")
-    names = Names(await _checkpointed(tablespace, stores))
-    reading = Reading(Position(first - 1, None))
+    names = StorageNames(await _checkpoint_catalog(tablespace, stores))
+    reading = ReadPosition(Position(first - 1, None))
     try:
         async for entry in _entries(cluster, tablespace, stores, head, last, reading):
             _show_entry(options, entry, names)
@@ -168,7 +181,7 @@ async def _read(options: argparse.Namespace, cluster: Cluster, tablespace: Obser
     return 0
 
 
-async def _head(cluster: Cluster, tablespace: ObservedTablespace) -> Head:
+async def _head(cluster: ClusterAccess, tablespace: ObservedTablespace) -> Head:
     """The head of now, rather than of the last look."""
     await cluster.coordination.sync()
     found = await cluster.coordination.get(paths(tablespace.tablespace).head)
@@ -176,7 +189,12 @@ async def _head(cluster: Cluster, tablespace: ObservedTablespace) -> Head:
 
 
 async def _entries(
-    cluster: Cluster, tablespace: ObservedTablespace, stores: Stores, head: Head, last: int, reading: Reading
+    cluster: ClusterAccess,
+    tablespace: ObservedTablespace,
+    stores: OpenStores,
+    head: Head,
+    last: int,
+    reading: ReadPosition,
 ) -> AsyncIterator[LogEntry]:
     """Entries behind `reading.position` up to `last`, verified. Raises XX001 for what is damaged or missing."""
     objects = ObjectMap(tablespace.tablespace, stores)
@@ -201,7 +219,7 @@ async def _entries(
         at_end = True
 
 
-def _show_entry(options: argparse.Namespace, entry: LogEntry, names: Names) -> None:
+def _show_entry(options: argparse.Namespace, entry: LogEntry, names: StorageNames) -> None:
     edits = Edits.decode(entry.body)
     names.learn(edits.writes.items())
     written: Counter[int] = Counter(int.from_bytes(key[:4], "big") for key in edits.writes)
@@ -230,8 +248,8 @@ def _show_entry(options: argparse.Namespace, entry: LogEntry, names: Names) -> N
     print(f"{entry.lsn}  epoch {entry.epoch}  {when}  schema {entry.schema_version}  {'; '.join(parts) or 'nothing'}")
 
 
-class Names:
-    """What lies under a storage id, in words."""
+class StorageNames:
+    """The names of what lies under a storage id."""
 
     def __init__(self, objects: Iterable[SchemaObject]) -> None:
         self._schemas: dict[int, str] = {}
@@ -253,7 +271,7 @@ class Names:
                 self._names[item.storage_id] = f"{self._schemas.get(item.schema, '?')}.{item.name}"
 
 
-async def _checkpointed(tablespace: ObservedTablespace, stores: Stores) -> list[SchemaObject]:
+async def _checkpoint_catalog(tablespace: ObservedTablespace, stores: OpenStores) -> list[SchemaObject]:
     """The catalog of the newest checkpoint that is there."""
     store = stores("")
     root = tablespace_folder(tablespace.tablespace).rstrip("/")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from shoal.commands.looking import table
+from shoal.commands.cluster_access import table
 from shoal.commands.pipeline_parser import extra_options, given_options
-from shoal.commands.showing import Bars
+from shoal.commands.progress_bars import Bars
 from shoal.config import ConfigError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _check_export(options: argparse.Namespace) -> None:
         raise ConfigError("give either a table or --query")
 
 
-def _written(options: argparse.Namespace, to: str) -> Export:
+def _export_options(options: argparse.Namespace, to: str) -> Export:
     """How and where files are written."""
     from shoal_spark.jobs.exporting import Export
 
@@ -143,7 +143,7 @@ def _export(options: argparse.Namespace, spark: SparkSession, server: Server | N
 
     assert server is not None
     wanted = dataclasses.replace(
-        _written(options, options.to),
+        _export_options(options, options.to),
         table=options.table,
         query=None if options.query is None else options.query.strip().rstrip(";"),
         partition_by=_names(options.partition_by),
@@ -158,7 +158,7 @@ def _query(options: argparse.Namespace, spark: SparkSession, server: Server | No
     text = options.statements
     if text is None:
         text = pathlib.Path(options.file).read_text(encoding="utf-8")
-    output = None if options.output is None else _written(options, options.output)
+    output = None if options.output is None else _export_options(options, options.output)
     wanted = Query(text, options.tablespace, options.from_checkpoint, options.limit, output)
     answer = run_query(spark, server, wanted, bars)
     if options.json:

@@ -56,7 +56,7 @@ schemas as SCHEMA_TABLE.
 DSN = "host=127.0.0.1 port=5432 user=postgres dbname=postgres"
 
 
-class _Add(Protocol):
+class _AddParser(Protocol):
     """How the commands make a parser: `shoal.commands._parser`."""
 
     def __call__(
@@ -64,7 +64,7 @@ class _Add(Protocol):
     ) -> argparse.ArgumentParser: ...
 
 
-def add_pipeline(pipeline: argparse.ArgumentParser, add: _Add) -> None:
+def add_pipeline(pipeline: argparse.ArgumentParser, add: _AddParser) -> None:
     """Its actions."""
     actions = pipeline.add_subparsers(dest="action", metavar="ACTION", required=True)
     _import(add(actions, "import", "import CSV, JSON or Parquet files into a table", IMPORT_EXAMPLES))
@@ -78,7 +78,7 @@ def _export(command: argparse.ArgumentParser) -> None:
     command.add_argument("table", metavar="TABLE", nargs="?", help="table to export, unless --query is given")
     command.add_argument("to", metavar="FOLDER", help="a path or a URL that Spark can write to")
     command.add_argument("--query", metavar="SQL", help="query of the server, instead of a table")
-    _written(command)
+    _add_file_options(command)
     command.add_argument("--partition-by", metavar="NAMES", help="a folder for each value of these columns")
     command.add_argument("--resume", action="store_true", help="write in steps, and continue an interrupted export")
     _common(command)
@@ -118,7 +118,7 @@ def _compact(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="the summary as one JSON object")
 
 
-def _written(command: argparse.ArgumentParser) -> None:
+def _add_file_options(command: argparse.ArgumentParser) -> None:
     """How files are written."""
     command.add_argument("--format", choices=("parquet", "csv", "json"), default="parquet", help="default: %(default)s")
     command.add_argument(
@@ -142,7 +142,7 @@ def _query(command: argparse.ArgumentParser) -> None:
         "--limit", metavar="N", type=int, default=1000, help="most rows to show (default: %(default)s)"
     )
     command.add_argument("--output", metavar="FOLDER", help="write the last result to this folder, completely")
-    _written(command)
+    _add_file_options(command)
     _common(command)
 
 

@@ -19,10 +19,10 @@ import orjson
 from catalog.errors import SqlError
 from catalog.functions.quoting import quote_identifier, quote_literal
 from shoal.commands.backup import LOOK, archive_url, moment
-from shoal.commands.looking import EPOCH, LOCAL, conninfo
-from shoal.commands.showing import Bars
-from shoal.commands.sql import described
-from shoal.commands.sql_channels import Channel, DirectoryChannel, ServerChannel
+from shoal.commands.cluster_access import EPOCH, LOCAL, conninfo
+from shoal.commands.progress_bars import Bars
+from shoal.commands.sql import format_error
+from shoal.commands.sql_channels import DirectoryChannel, ServerChannel, SqlChannel
 from shoal.config import ConfigError
 
 
@@ -37,12 +37,12 @@ def run(options: argparse.Namespace) -> int:
     except ConfigError as error:
         raise ConfigError("; ".join(str(error).splitlines())) from error
     try:
-        with Bars() as bars, _Watch(channel, options.as_name, bars):
+        with Bars() as bars, _ProgressWatch(channel, options.as_name, bars):
             for _ in channel.run(_statement(options, url)):
                 pass
             bars.finish()
     except SqlError as error:
-        raise ConfigError(described(error, "").replace("\n", "; ")) from error
+        raise ConfigError(format_error(error, "").replace("\n", "; ")) from error
     except KeyboardInterrupt:
         raise ConfigError("interrupted: run the same command again to continue") from None
     finally:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _open(options: argparse.Namespace, said: list[str]) -> Channel:
+def _open(options: argparse.Namespace, said: list[str]) -> SqlChannel:
     if options.data is not None:
         return DirectoryChannel(os.path.abspath(options.data), options.user, "postgres", said.append)
     return ServerChannel(conninfo(options.user, options.dsn or LOCAL), said.append)
@@ -84,17 +84,17 @@ def _exact(time: int) -> str:
     return (EPOCH + timedelta(microseconds=time)).isoformat(" ")
 
 
-class _Watch:
+class _ProgressWatch:
     """Shows how far the server is, from a session of its own, while the work is done."""
 
-    def __init__(self, channel: Channel, name: str, bars: Bars) -> None:
+    def __init__(self, channel: SqlChannel, name: str, bars: Bars) -> None:
         self._query = f"SELECT shoal_restore_progress({quote_literal(name)})"
         self._bars = bars
         self._over = threading.Event()
         self._channel = channel.beside()
-        self._thread = threading.Thread(target=self._look, name="progress", daemon=True)
+        self._thread = threading.Thread(target=self._read_progress, name="progress", daemon=True)
 
-    def _look(self) -> None:
+    def _read_progress(self) -> None:
         with suppress(SqlError, ConfigError):  # the work itself says what is wrong
             while not self._over.wait(LOOK):
                 for result in self._channel.run(self._query):

@@ -20,8 +20,8 @@ from pathlib import Path
 import orjson
 
 from catalog.errors import SqlError
-from shoal.commands.looking import plural, table
-from shoal.commands.sql_channels import Channel, DirectoryChannel, Result, Row, ServerChannel
+from shoal.commands.cluster_access import plural, table
+from shoal.commands.sql_channels import ChannelResult, DirectoryChannel, Row, ServerChannel, SqlChannel
 from shoal.commands.sql_text import statements
 from shoal.config import ConfigError
 from wire.json_values import encoder_of
@@ -51,12 +51,12 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         raise ConfigError("interrupted") from None
     except SqlError as error:
-        raise ConfigError(described(error, text)) from error
+        raise ConfigError(format_error(error, text)) from error
     finally:
         channel.close()
 
 
-def _open(options: argparse.Namespace) -> Channel:
+def _open(options: argparse.Namespace) -> SqlChannel:
     def notice(text: str) -> None:
         print(text, file=sys.stderr)
 
@@ -82,13 +82,15 @@ def _texts(options: argparse.Namespace) -> list[str] | None:
     return [*ended, rest] if rest else ended
 
 
-def described(error: SqlError, statement: str) -> str:
+def format_error(error: SqlError, statement: str) -> str:
     """What the database says, with the place in the statement, its detail and its hint on lines of their own."""
     more = [f"{name}: {text}" for name, text in (("DETAIL", error.detail), ("HINT", error.hint)) if text]
-    return "\n".join([f"{error.message} ({error.sqlstate})", *_pointed(statement, error.position or 0), *more])
+    return "\n".join(
+        [f"{error.message} ({error.sqlstate})", *_error_position_lines(statement, error.position or 0), *more]
+    )
 
 
-def _pointed(statement: str, position: int) -> list[str]:
+def _error_position_lines(statement: str, position: int) -> list[str]:
     """The line of the statement that holds a position (from 1) and a caret below it, as libpq shows them
     (PostgreSQL 15, reportErrorPosition); nothing for a position outside of the statement."""
     if not statement or not 1 <= position <= len(statement) + 1:
@@ -108,7 +110,7 @@ def _pointed(statement: str, position: int) -> list[str]:
     return [f"{head}{line[first:last]}{'...' if last < len(line) else ''}", " " * (len(head) + at - first) + "^"]
 
 
-def show(result: Result, options: argparse.Namespace) -> None:
+def show(result: ChannelResult, options: argparse.Namespace) -> None:
     """Prints a result. Raises ConfigError for columns that JSON cannot tell apart."""
     if options.json:
         if result.columns:
@@ -129,7 +131,7 @@ def _one_line(value: bytes) -> str:
     return value.decode().replace("\n", "\\n")
 
 
-def _json(result: Result) -> str:
+def _json(result: ChannelResult) -> str:
     twice = [name for name, count in Counter(name for name, _ in result.columns).items() if count > 1]
     if twice:
         raise ConfigError(f'several columns are called "{twice[0]}": name them apart with AS, for JSON')

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 
 from catalog.errors import SqlError
-from shoal.commands.looking import one_line, said
+from shoal.commands.cluster_access import one_line, server_error
 from shoal.config import Config, ConfigError
 from wire import client_core
 
@@ -29,7 +29,7 @@ Notice = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Result:
+class ChannelResult:
     """What a statement has given. `columns`: names and types' OIDs; none if it gives no rows."""
 
     columns: list[tuple[str, int]]
@@ -37,14 +37,14 @@ class Result:
     tag: str
 
 
-class Channel(Protocol):
+class SqlChannel(Protocol):
     """A session. ^C cancels what runs and is raised as KeyboardInterrupt."""
 
-    def run(self, text: str) -> Iterator[Result]:
+    def run(self, text: str) -> Iterator[ChannelResult]:
         """Runs statements. Raises SqlError, ConfigError."""
         ...
 
-    def beside(self) -> Channel:
+    def beside(self) -> SqlChannel:
         """Another session with the same database, for another thread. Raises ConfigError."""
         ...
 
@@ -64,7 +64,7 @@ class ServerChannel:
             raise ConfigError(one_line(str(error)) + hint) from error
         self._connection.add_notice_handler(lambda said: notice(f"{said.severity}: {said.message_primary}"))
 
-    def run(self, text: str) -> Iterator[Result]:
+    def run(self, text: str) -> Iterator[ChannelResult]:
         try:
             cursor = self._connection.execute(text.encode())
             more: bool | None = True
@@ -72,7 +72,7 @@ class ServerChannel:
                 yield _result(cursor)
                 more = cursor.nextset()
         except psycopg.Error as error:
-            raise _said(error) from error
+            raise _server_error(error) from error
 
     def beside(self) -> ServerChannel:
         return ServerChannel(self._dsn, self._notice)
@@ -81,18 +81,18 @@ class ServerChannel:
         self._connection.close()
 
 
-def _result(cursor: psycopg.Cursor[Any]) -> Result:
+def _result(cursor: psycopg.Cursor[Any]) -> ChannelResult:
     found = cursor.pgresult
     assert found is not None
     columns = [((found.fname(i) or b"").decode(), found.ftype(i)) for i in range(found.nfields)]
     rows = [[found.get_value(row, i) for i in range(found.nfields)] for row in range(found.ntuples)]
-    return Result(columns, rows, (found.command_status or b"").decode())
+    return ChannelResult(columns, rows, (found.command_status or b"").decode())
 
 
-def _said(error: psycopg.Error) -> SqlError | ConfigError:
+def _server_error(error: psycopg.Error) -> SqlError | ConfigError:
     if isinstance(error, psycopg.NotSupportedError | psycopg.ProgrammingError) and error.diag.message_primary is None:
         return ConfigError(NO_COPY)
-    return said(error)
+    return server_error(error)
 
 
 class DirectoryChannel:
@@ -117,7 +117,7 @@ class DirectoryChannel:
             self._engine.stop()
             raise ConfigError(str(error)) from error
 
-    def run(self, text: str) -> Iterator[Result]:
+    def run(self, text: str) -> Iterator[ChannelResult]:
         from shoal.embedded.errors import Error
 
         try:
@@ -126,11 +126,11 @@ class DirectoryChannel:
         except Error as error:
             raise ConfigError(str(error)) from error
 
-    def _answers(self) -> Iterator[Result]:
+    def _answers(self) -> Iterator[ChannelResult]:
         """Every answer is taken to its end, whatever happens: the next one begins behind it."""
         columns: list[tuple[str, int]] = []
         rows: list[Row] = []
-        done: list[Result] = []
+        done: list[ChannelResult] = []
         error: Exception | None = None
         interrupted = False
         reader = client_core.RowReader(ROW_LIMIT)
@@ -148,7 +148,7 @@ class DirectoryChannel:
                 rows.extend(reader.rows(frame.data))
             elif kind == "C":
                 if error is None:
-                    done.append(Result(columns, rows, frame.body.rstrip(b"\0").decode()))
+                    done.append(ChannelResult(columns, rows, frame.body.rstrip(b"\0").decode()))
                 columns, rows = [], []
             elif kind == "E":
                 error = error or client_core.report_error(frame.body)

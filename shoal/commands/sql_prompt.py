@@ -21,7 +21,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import PostgresLexer
 
 from catalog.errors import SqlError
-from shoal.commands.sql_channels import Channel, Result
+from shoal.commands.sql_channels import ChannelResult, SqlChannel
 from shoal.commands.sql_text import statements
 from shoal.config import ConfigError
 
@@ -45,7 +45,7 @@ _KEYWORDS = """
 _HELP = "; ends a statement, \\d lists the tables, \\q or ^D quits, ^C cancels, Tab completes, ^R searches the history"
 
 
-class _Open:
+class _ContinuesInput:
     """Whether the input goes on: Enter begins a new line then.
 
     It stays as it was during a search of the history. The prompt has another line to type what is searched for in
@@ -57,13 +57,13 @@ class _Open:
 
     def __call__(self) -> bool:
         if self.buffer is not None and not get_app().layout.is_searching:
-            self._was = not _ended(self.buffer.text)
+            self._was = not _is_complete(self.buffer.text)
         return self._was
 
 
-def prompt(channel: Channel, show: Callable[[Result], None]) -> int:
+def prompt(channel: SqlChannel, show: Callable[[ChannelResult], None]) -> int:
     """Asks and answers until the end of the input; the exit status."""
-    goes_on = _Open()
+    goes_on = _ContinuesInput()
     session: PromptSession[str] = PromptSession(
         history=_history(), lexer=PygmentsLexer(PostgresLexer), multiline=Condition(goes_on),
         complete_while_typing=False, completer=WordCompleter(lambda: _words(channel), ignore_case=True),
@@ -85,8 +85,8 @@ def prompt(channel: Channel, show: Callable[[Result], None]) -> int:
         _answer(channel, _TABLES if text == "\\d" else text, show)
 
 
-def _answer(channel: Channel, text: str, show: Callable[[Result], None]) -> None:
-    from shoal.commands.sql import described
+def _answer(channel: SqlChannel, text: str, show: Callable[[ChannelResult], None]) -> None:
+    from shoal.commands.sql import format_error
 
     ended, rest = statements(text)
     statement = ""
@@ -95,19 +95,19 @@ def _answer(channel: Channel, text: str, show: Callable[[Result], None]) -> None
             for result in channel.run(statement):
                 show(result)
     except SqlError as error:
-        print(f"ERROR: {described(error, statement)}", file=sys.stderr)
+        print(f"ERROR: {format_error(error, statement)}", file=sys.stderr)
     except ConfigError as error:
         print(f"ERROR: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("cancelled", file=sys.stderr)
 
 
-def _ended(text: str) -> bool:
+def _is_complete(text: str) -> bool:
     """Whether Enter runs it."""
     return text.strip().startswith("\\") or text.strip() in ("", "help", "quit", "exit") or not statements(text)[1]
 
 
-def _words(channel: Channel) -> list[str]:
+def _words(channel: SqlChannel) -> list[str]:
     """What Tab offers: read anew each time, as names come and go. A failed transaction has keywords alone."""
     try:
         names = [(row[0] or b"").decode() for result in channel.run(_NAMES) for row in result.rows]

@@ -1,8 +1,8 @@
-"""`shoal status`: the nodes of a cluster, who leads what, how far the replicas are, and what is wrong.
+"""`shoal status`: the nodes of a cluster, its leaders, the positions of replicas, and problems.
 
-Wrong is: a node whose port does not answer; no leader, or one that is not there or has yet to take over; fewer live
-replicas than expected; a replica that should be there and is not; a replica that has given no sign of life for SILENT
-seconds, or still has to begin.
+Problems are: a node whose port does not answer; no leader, or one that is not registered or has not taken over yet;
+fewer live replicas than expected; a missing replica; a replica that has not reported for SILENT seconds, or that is
+still to start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 
 from engine.cluster_view import ReplicaView, TablespaceView
 from shoal.cluster.cluster_state import ObservedCluster
-from shoal.commands.looking import Cluster, age, looking_at, moment, now, plural, size, table
+from shoal.commands.cluster_access import ClusterAccess, age, now, open_cluster, plural, size, table, timestamp_or_none
 from wire.client_core import SSL_REQUEST
 
 SILENT = 15.0  # seconds; replicas report at least every few
@@ -25,8 +25,8 @@ ANSWER = 3.0  # seconds that a node's port has
 
 
 @dataclass(slots=True)
-class Picture:
-    """What `status` shows. Plain values, as its JSON has them."""
+class ClusterStatus:
+    """What `shoal status` shows, in the plain values of its JSON."""
 
     nodes: list[dict[str, object]] = field(default_factory=list)
     tablespaces: list[dict[str, object]] = field(default_factory=list)
@@ -35,8 +35,8 @@ class Picture:
 
 
 async def run(options: argparse.Namespace) -> int:
-    async with looking_at(options.cluster) as cluster:
-        picture = take(cluster, await asked(cluster))
+    async with open_cluster(options.cluster) as cluster:
+        picture = read_status(cluster, await probe_ports(cluster))
     if options.json:
         tablespaces = [{**item, "replicas": picture.replicas[str(item["id"])]} for item in picture.tablespaces]
         value = {
@@ -52,15 +52,14 @@ async def run(options: argparse.Namespace) -> int:
     return 1 if picture.problems else 0
 
 
-async def asked(cluster: Cluster) -> dict[str, str]:
-    """What is wrong with the port of each node that is registered, '' if nothing: a node may be stuck, or not have
-    begun to listen."""
+async def probe_ports(cluster: ClusterAccess) -> dict[str, str]:
+    """Asks the port of each registered node; the problem of each, '' for none: a node may hang, or not listen yet."""
     nodes = list(cluster.observer.nodes.values())
-    found = await asyncio.gather(*(_ask(node.host, node.port) for node in nodes))
+    found = await asyncio.gather(*(_probe_port(node.host, node.port) for node in nodes))
     return {node.node: why for node, why in zip(nodes, found, strict=True)}
 
 
-async def _ask(host: str, port: int) -> str:
+async def _probe_port(host: str, port: int) -> str:
     try:
         async with asyncio.timeout(ANSWER):
             reader, writer = await asyncio.open_connection(host, port)
@@ -75,10 +74,10 @@ async def _ask(host: str, port: int) -> str:
         return f"cannot be reached: {os.strerror(error.errno) if error.errno else error}"
 
 
-def take(cluster: Cluster, asked: Mapping[str, str]) -> Picture:
-    """The cluster as it is now. `asked`: what is wrong with the ports of nodes."""
+def read_status(cluster: ClusterAccess, asked: Mapping[str, str]) -> ClusterStatus:
+    """The current status of the cluster. `asked`: the problems of nodes' ports."""
     view = ObservedCluster(cluster.observer, "")
-    picture = Picture()
+    picture = ClusterStatus()
     nodes = {node.node: node for node in view.nodes()}
     named = {name for tablespace in view.tablespaces() for name in tablespace.assigned}
     for name in sorted({*nodes, *named}):
@@ -92,7 +91,7 @@ def take(cluster: Cluster, asked: Mapping[str, str]) -> Picture:
         picture.nodes.append({
             "node": name, "alive": True, "answers": not why, "host": node.host, "port": node.port,
             "admin": node.admin or None, "load": node.load, "connections": node.connections,
-            "started": moment(node.started or 0), "version": node.version or None,
+            "started": timestamp_or_none(node.started or 0), "version": node.version or None,
         })  # fmt: skip
     for tablespace in view.tablespaces():
         replicas = {item.node: item for item in view.replicas() if item.tablespace == tablespace.tablespace}
@@ -104,8 +103,8 @@ def take(cluster: Cluster, asked: Mapping[str, str]) -> Picture:
 
 
 def _tablespace(
-    picture: Picture,
-    cluster: Cluster,
+    picture: ClusterStatus,
+    cluster: ClusterAccess,
     item: TablespaceView,
     replicas: dict[str, ReplicaView],
     nodes: set[str],
@@ -123,17 +122,20 @@ def _tablespace(
     checkpoint = max(observed.checkpoints, key=lambda found: found.lsn, default=None)
     return {
         "tablespace": item.name, "id": item.tablespace.hex(), "leader": item.leader or None, "epoch": item.epoch,
-        "head_lsn": item.head, "head_time": moment(item.head_time), "live_replicas": live,
+        "head_lsn": item.head, "head_time": timestamp_or_none(item.head_time), "live_replicas": live,
         "expected_replicas": item.expected_replicas, "under_replicated": live < item.expected_replicas,
         "ledgers": observed.ledger_list.count + len(observed.ledgers),
         "bytes": observed.ledger_list.bytes
         + sum(ledger.bytes for ledger in observed.ledgers if ledger.last is not None) + observed.head.bytes,
         "checkpoint_lsn": checkpoint.lsn if checkpoint else None,
-        "checkpoint_created": moment(checkpoint.created) if checkpoint else None, "store": item.store or None,
+        "checkpoint_created": timestamp_or_none(checkpoint.created) if checkpoint else None,
+        "store": item.store or None,
     }  # fmt: skip
 
 
-def _replicas(picture: Picture, item: TablespaceView, replicas: dict[str, ReplicaView]) -> list[dict[str, object]]:
+def _replicas(
+    picture: ClusterStatus, item: TablespaceView, replicas: dict[str, ReplicaView]
+) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name in sorted({*replicas, *item.assigned}):
         replica = replicas.get(name)
@@ -147,7 +149,7 @@ def _replicas(picture: Picture, item: TablespaceView, replicas: dict[str, Replic
             picture.problems.append(f"the replica of {item.name} on {name} was last heard of {age(replica.seen)} ago")
         rows.append({
             "node": name, "role": replica.role, "applied_lsn": replica.applied, "flushed_lsn": replica.flushed,
-            "lag": max(0, item.head - replica.applied), "seen": moment(replica.seen),
+            "lag": max(0, item.head - replica.applied), "seen": timestamp_or_none(replica.seen),
         })  # fmt: skip
     return rows
 
@@ -155,7 +157,7 @@ def _replicas(picture: Picture, item: TablespaceView, replicas: dict[str, Replic
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 
-def _print(url: str, picture: Picture) -> None:
+def _print(url: str, picture: ClusterStatus) -> None:
     print(f"cluster {url}\n")
     print(
         table(("NODE", "STATE", "ADDRESS", "LOAD", "CONNECTIONS", "SINCE", "VERSION"), list(map(_node, picture.nodes)))

@@ -27,10 +27,10 @@ from replication.observer import ObservedTablespace
 from replication.placement import DEFAULT_TABLESPACE
 from replication.stores import claim, open_store
 from replication.stores.members import QuorumUrl, parse_quorum
-from shoal.commands.looking import Cluster, looking_at, plural
+from shoal.commands.cluster_access import ClusterAccess, open_cluster, plural
 from shoal.config import ConfigError
 
-TOLD_EVERY = 10.0  # seconds
+PROGRESS_INTERVAL = 10.0  # seconds
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -40,15 +40,17 @@ async def run(options: argparse.Namespace) -> int:
     new = await canonical(options.new) if options.action == "replace" else ""
     stores: dict[str, str] = {}
     left = 0
-    async with looking_at(options.cluster) as cluster:
-        chosen = _chosen(cluster, options.tablespace, old)
+    async with open_cluster(options.cluster) as cluster:
+        chosen = _tablespaces_with_member(cluster, options.tablespace, old)
         # All of them are looked at before the first is changed.
         for item in chosen:
-            changed(item.spec, old, new)
+            with_member_changed(item.spec, old, new)
         if new:
             await _claim(cluster.coordination, new)
         for item in chosen:
-            spec = await _change(cluster.coordination, item.tablespace, lambda spec: changed(spec, old, new))
+            spec = await _change(
+                cluster.coordination, item.tablespace, lambda spec: with_member_changed(spec, old, new)
+            )
             stores[item.name] = spec.store
             if not options.json:
                 print(f"{item.name}: {spec.store}", flush=True)
@@ -74,11 +76,11 @@ async def _move(options: argparse.Namespace) -> int:
     new = await canonical(options.new)
     stores: dict[str, str] = {}
     left: dict[str, int] = {}
-    async with looking_at(options.cluster) as cluster:
+    async with open_cluster(options.cluster) as cluster:
         chosen = _of_one_store(cluster, options.tablespace)
         await _claim(cluster.coordination, new)
         for item in chosen:
-            spec = await _change(cluster.coordination, item.tablespace, lambda spec: moved(spec, new))
+            spec = await _change(cluster.coordination, item.tablespace, lambda spec: with_store(spec, new))
             stores[spec.name] = spec.store
             if not options.json:
                 print(f"{spec.name}: {spec.store}", flush=True)
@@ -91,13 +93,13 @@ async def _move(options: argparse.Namespace) -> int:
     return 0
 
 
-def moved(spec: Spec, new: str) -> Spec:
-    """With its store at another URL."""
+def with_store(spec: Spec, new: str) -> Spec:
+    """The spec with another store."""
     former = tuple(url for url in dict.fromkeys((spec.store, *spec.former_stores)) if url and url != new)
     return dataclasses.replace(spec, store=new, former_stores=former)
 
 
-def _of_one_store(cluster: Cluster, name: str | None) -> list[ObservedTablespace]:
+def _of_one_store(cluster: ClusterAccess, name: str | None) -> list[ObservedTablespace]:
     """The named tablespace, or pg_default and all that lie where it lies."""
     if name is not None:
         return [cluster.tablespace(name)]
@@ -105,7 +107,9 @@ def _of_one_store(cluster: Cluster, name: str | None) -> list[ObservedTablespace
     return [item for item in cluster.observer.tablespaces.values() if item.spec.store in ("", default.spec.store)]
 
 
-async def _wait_for_ledgers(cluster: Cluster, tablespaces: list[bytes], new: str, timeout: float) -> dict[str, int]:
+async def _wait_for_ledgers(
+    cluster: ClusterAccess, tablespaces: list[bytes], new: str, timeout: float
+) -> dict[str, int]:
     """Until the newest ledger of each lies in the store; how many older ones lie in which others. Raises ConfigError
     after `timeout` seconds: the leaders go on with the store before."""
     deadline = time.monotonic() + timeout
@@ -132,7 +136,7 @@ async def _wait_for_ledgers(cluster: Cluster, tablespaces: list[bytes], new: str
             pass
 
 
-async def _ledgers_by_store(cluster: Cluster, tablespace: bytes) -> Counter[str]:
+async def _ledgers_by_store(cluster: ClusterAccess, tablespace: bytes) -> Counter[str]:
     """How many ledgers lie in each store."""
     while True:
         counted: Counter[str] = Counter()
@@ -144,7 +148,7 @@ async def _ledgers_by_store(cluster: Cluster, tablespace: bytes) -> Counter[str]
             continue
 
 
-async def _ledgers_with(cluster: Cluster, tablespaces: list[bytes], member: str) -> int:
+async def _ledgers_with(cluster: ClusterAccess, tablespaces: list[bytes], member: str) -> int:
     """How many ledgers lie in a store that has the member: of a store that the tablespace had before, say."""
     found = 0
     for tablespace in tablespaces:
@@ -163,8 +167,8 @@ async def canonical(url: str) -> str:
         await store.close()
 
 
-def changed(spec: Spec, old: str, new: str) -> Spec:
-    """With `new` in place of `old`, which leaves; '': none. Raises SqlError 22023, 55000."""
+def with_member_changed(spec: Spec, old: str, new: str) -> Spec:
+    """The spec with `new` in place of `old`, which leaves; `new` is '' for none. Raises SqlError 22023, 55000."""
     quorum = parse_quorum(spec.store)
     if quorum is None:
         raise SqlError("22023", f'the store of tablespace "{spec.name}" is not a quorum store: {spec.store}')
@@ -173,7 +177,7 @@ def changed(spec: Spec, old: str, new: str) -> Spec:
     )
 
 
-def _chosen(cluster: Cluster, name: str | None, old: str) -> list[ObservedTablespace]:
+def _tablespaces_with_member(cluster: ClusterAccess, name: str | None, old: str) -> list[ObservedTablespace]:
     """The tablespaces whose store has the member. Raises ConfigError for none."""
     if name is not None:
         return [cluster.tablespace(name)]
@@ -215,7 +219,7 @@ async def _change(coordination: Coordination, tablespace: bytes, change: Callabl
             continue
 
 
-async def _wait(cluster: Cluster, tablespaces: list[bytes], old: str) -> None:
+async def _wait(cluster: ClusterAccess, tablespaces: list[bytes], old: str) -> None:
     """Until no spec has the member any more, and no ledger that the spec's store holds names it."""
     told = time.monotonic()
     while True:
@@ -233,12 +237,12 @@ async def _wait(cluster: Cluster, tablespaces: list[bytes], old: str) -> None:
                     left.append(spec.name)
         if not left:
             return
-        if time.monotonic() - told >= TOLD_EVERY:
+        if time.monotonic() - told >= PROGRESS_INTERVAL:
             message = f"waiting for {', '.join(left)}: the log of the leader's node says what is copied"
             print(message, file=sys.stderr, flush=True)
             told = time.monotonic()
         try:
-            async with asyncio.timeout(TOLD_EVERY):
+            async with asyncio.timeout(PROGRESS_INTERVAL):
                 await wake.wait()
         except TimeoutError:
             pass

@@ -57,12 +57,12 @@ class TooManyAttemptsError(Exception):
 
 @dataclass(slots=True)
 class Login:
-    """A role that is logged in. `kept` is its verifier as it was then; `views` runs the views' queries, `tabs` are the
-    connections of editors by the names that the page has given them."""
+    """A role that is logged in. `verifier` is its password's at the login; `views` runs the views' queries, `tabs` are
+    the connections of editors by the names that the page has given them."""
 
     role: str
     database: str
-    kept: str | None
+    verifier: str | None
     token: str
     begun: float
     used: float
@@ -77,7 +77,7 @@ class Login:
         self.tabs.clear()
 
 
-class Attempts:
+class LoginAttempts:
     """Wrong passwords of the last WINDOW seconds, by role."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -97,7 +97,7 @@ class Attempts:
         elif len(failures) >= FAILURES:
             raise TooManyAttemptsError(role, failures[0] + WINDOW - now)
 
-    def failed(self, role: str) -> None:
+    def record_failure(self, role: str) -> None:
         self._failures.setdefault(role, deque()).append(self._clock())
         self._failures.move_to_end(role)
         if len(self._failures) > ROLES_WATCHED:
@@ -110,7 +110,7 @@ class Logins:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._logins: dict[bytes, Login] = {}
-        self._attempts = Attempts(clock)
+        self._attempts = LoginAttempts(clock)
         self._checks = asyncio.Semaphore(CHECKS)
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -120,7 +120,7 @@ class Logins:
         Raises 28P01 for a wrong password, and TooManyAttemptsError.
         """
         self._attempts.check(role)
-        known, kept = self._kept(node, role)
+        known, kept = self._find_verifier(node, role)
         if known and kept is None and trusted:
             if password:
                 message = f'role "{role}" has no password: leave the field empty'
@@ -130,11 +130,11 @@ class Logins:
             self._attempts.check(role)
             right = await asyncio.to_thread(matches, password, kept or _WITHOUT_ACCESS)
         if not (right and known and kept is not None):
-            self._attempts.failed(role)
+            self._attempts.record_failure(role)
             raise SqlError("28P01", f'password authentication failed for user "{role}"')
         return kept
 
-    def _kept(self, node: Node, role: str) -> tuple[bool, str | None]:
+    def _find_verifier(self, node: Node, role: str) -> tuple[bool, str | None]:
         """Whether there is such a role with a password that is still valid, or with none; and its verifier."""
         catalog = node.shared_catalog
         found = catalog.get(catalog.roles.get(role, 0))
@@ -146,7 +146,7 @@ class Logins:
 
     def begin(self, role: str, database: str, kept: str | None, views: StatementConnection) -> tuple[str, Login]:
         """The cookie's value and the login. Raises 53300 when there are too many."""
-        self._sweep()
+        self._end_expired()
         if len(self._logins) >= LOGINS:
             raise SqlError("53300", f"{LOGINS} users are logged in already: one of them must log out first")
         now = self._clock()
@@ -154,7 +154,7 @@ class Logins:
         cookie = secrets.token_urlsafe(32)
         self._logins[_hash(cookie)] = login
         if self._sweeping is None:
-            self._sweep()
+            self._end_expired()
         return cookie, login
 
     def find(self, cookie: str, node: Node) -> Login | None:
@@ -164,7 +164,7 @@ class Logins:
         if login is None:
             return None
         now = self._clock()
-        if self._over(login, now) or self._kept(node, login.role) != (True, login.kept):
+        if self._is_over(login, now) or self._find_verifier(node, login.role) != (True, login.verifier):
             self.end(cookie)
             return None
         login.used = now
@@ -177,22 +177,22 @@ class Logins:
             login.close()
 
     @staticmethod
-    def _over(login: Login, now: float) -> bool:
+    def _is_over(login: Login, now: float) -> bool:
         return now - login.used > IDLE or now - login.begun > LONGEST
 
-    def _sweep(self) -> None:
+    def _end_expired(self) -> None:
         """Ends what is over, and looks again later while there is anything."""
         if self._sweeping is not None:
             self._sweeping.cancel()
         now = self._clock()
         for key, login in list(self._logins.items()):
-            if self._over(login, now):
+            if self._is_over(login, now):
                 del self._logins[key]
                 login.close()
             for name, tab in list(login.tabs.items()):
-                if tab.lost or (not tab.busy and time.monotonic() - tab.used > TAB_IDLE):
+                if tab.is_lost or (not tab.is_busy and time.monotonic() - tab.used > TAB_IDLE):
                     login.tabs.pop(name).close()
-        self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._sweep) if self._logins else None
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._end_expired) if self._logins else None
 
 
 def _hash(cookie: str) -> bytes:

@@ -83,11 +83,11 @@ def routes(admin: Admin) -> Iterable[web.RouteDef]:
     return [
         web.get("/", _page),
         web.get("/console/{name}", _file),
-        web.get("/api/session", _answering(console.session)),
-        web.post("/api/login", _answering(console.log_in)),
-        web.post("/api/logout", _answering(console.log_out)),
-        web.get("/api/view/{name}", _answering(console.view)),
-        *(web.post(path, _answering(console.logged_in(handler))) for path, handler in posts.items()),
+        web.get("/api/session", _with_errors(console.session)),
+        web.post("/api/login", _with_errors(console.log_in)),
+        web.post("/api/logout", _with_errors(console.log_out)),
+        web.get("/api/view/{name}", _with_errors(console.view)),
+        *(web.post(path, _with_errors(console.logged_in(handler))) for path, handler in posts.items()),
     ]
 
 
@@ -129,7 +129,7 @@ class NotLoggedInError(Exception):
     """The request has no login, or one that has ended."""
 
 
-def _answering(handler: Handler) -> Handler:
+def _with_errors(handler: Handler) -> Handler:
     """With errors as answers, and the headers that all answers have."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -165,7 +165,7 @@ class _Console:
 
     async def session(self, request: web.Request) -> web.StreamResponse:
         try:
-            return self._told(self._login_of(request))
+            return self._login_response(self._login_of(request))
         except (NotLoggedInError, SqlError):
             return as_json(None)
 
@@ -186,7 +186,7 @@ class _Console:
         except SqlError:
             views.close()
             raise
-        response = self._told(login)
+        response = self._login_response(login)
         name, secure = _cookie_name(request), request.secure
         response.set_cookie(name, cookie, httponly=True, secure=secure, samesite="Strict", path="/")
         return response
@@ -198,7 +198,7 @@ class _Console:
         response.del_cookie(_cookie_name(request), path="/")
         return response
 
-    def _told(self, login: Login) -> web.Response:
+    def _login_response(self, login: Login) -> web.Response:
         view = self._admin.parts.node.cluster_view
         return as_json(
             {
@@ -223,10 +223,10 @@ class _Console:
     def logged_in(self, handler: Callable[[Login, Body], Awaitable[web.StreamResponse]]) -> Handler:
         """For requests that change something: with a login and a JSON body."""
 
-        async def checked(request: web.Request) -> web.StreamResponse:
+        async def check_login(request: web.Request) -> web.StreamResponse:
             return await handler(self._login_of(request), await _body(request))
 
-        return checked
+        return check_login
 
     # ---- views ------------------------------------------------------------------------------------------------------
 
@@ -238,23 +238,23 @@ class _Console:
         parts = []
         for name, query in view.items():
             parameters = [_objects(request)] if query.oids else []
-            parts.append(orjson.dumps(name) + b":" + await self._look(login, query.sql, parameters, query.limit))
+            parts.append(orjson.dumps(name) + b":" + await self._query(login, query.sql, parameters, query.limit))
         return _json(b"{" + b",".join(parts) + b"}")
 
-    async def _look(self, login: Login, sql: str, parameters: Sequence[object], limit: int = 0) -> bytes:
+    async def _query(self, login: Login, sql: str, parameters: Sequence[object], limit: int = 0) -> bytes:
         """Runs a statement of the console's own on the login's connection. One that is lost is replaced: it goes with a
         request that nobody waits for any more, also while another one waits for its turn on it."""
         try:
             return await (await self._views(login)).run(sql, parameters, limit)
         except SqlError:
-            if not login.views.lost:
+            if not login.views.is_lost:
                 raise
         return await (await self._views(login)).run(sql, parameters, limit)
 
     async def _views(self, login: Login) -> StatementConnection:
-        if login.views.lost:
+        if login.views.is_lost:
             opened = await self._connect(login, _VIEW_SETTINGS)
-            if login.views.lost:
+            if login.views.is_lost:
                 login.views = opened
             else:  # a request that came at the same time was faster
                 opened.close()
@@ -270,16 +270,16 @@ class _Console:
         return connection
 
     async def cancel_session(self, login: Login, body: Body) -> web.StreamResponse:
-        return await self._signal(login, body, "SELECT pg_cancel_backend($1) AS done")
+        return await self._signal_session(login, body, "SELECT pg_cancel_backend($1) AS done")
 
     async def terminate_session(self, login: Login, body: Body) -> web.StreamResponse:
-        return await self._signal(login, body, "SELECT pg_terminate_backend($1) AS done")
+        return await self._signal_session(login, body, "SELECT pg_terminate_backend($1) AS done")
 
-    async def _signal(self, login: Login, body: Body, sql: str) -> web.StreamResponse:
+    async def _signal_session(self, login: Login, body: Body, sql: str) -> web.StreamResponse:
         pid = body.get("pid")
         if type(pid) is not int:
             raise SqlError("22023", '"pid" is the number of a session')
-        return _json(await self._look(login, sql, [pid]))
+        return _json(await self._query(login, sql, [pid]))
 
     # ---- editors ----------------------------------------------------------------------------------------------------
 
@@ -290,17 +290,17 @@ class _Console:
         if not isinstance(parameters, list):
             raise SqlError("22023", '"parameters" is a list')
         tab = await self._tab(login, _text(body, "tab"))
-        if tab.busy:
+        if tab.is_busy:
             raise SqlError("55006", "a statement of this tab is still running: wait for it, or cancel it")
         try:
             return _json(await tab.run(sql, parameters, rows))
         except SqlError as error:
-            answer = {"error": report_of(error), "transaction": "idle" if tab.lost else tab.transaction}
+            answer = {"error": report_of(error), "transaction": "idle" if tab.is_lost else tab.transaction}
             return as_json(answer, status_of(error))
 
     async def _tab(self, login: Login, name: str) -> StatementConnection:
         known = login.tabs.get(name)
-        if known is not None and not known.lost:
+        if known is not None and not known.is_lost:
             return known
         if known is not None and known.transaction != "idle":
             del login.tabs[name]
@@ -311,7 +311,7 @@ class _Console:
         opened = await self._connect(login, _NAMED)
         tab = login.tabs.setdefault(name, opened)
         if tab is not opened:
-            if not tab.lost:  # a request that came at the same time was faster
+            if not tab.is_lost:  # a request that came at the same time was faster
                 opened.close()
                 return tab
             login.tabs[name] = opened
@@ -320,7 +320,7 @@ class _Console:
     @staticmethod
     def _free_tab(login: Login) -> None:
         """Closes the connection that was idle longest. Raises 53300 where all have something to lose."""
-        idle = [name for name, tab in login.tabs.items() if not tab.busy and tab.transaction == "idle"]
+        idle = [name for name, tab in login.tabs.items() if not tab.is_busy and tab.transaction == "idle"]
         if not idle:
             raise SqlError("53300", f"{TABS} tabs run something already: close one of them")
         login.tabs.pop(min(idle, key=lambda name: login.tabs[name].used)).close()

@@ -1,4 +1,4 @@
-"""One database connection, as the page uses it: one statement at a time, an answer of bounded size.
+"""A database connection of the console's page: one statement at a time, an answer of bounded size.
 
     answer      {"columns": [{"name", "type"}], "rows": [[...]], "command": "SELECT 2", "truncated": false,
                  "notices": ["NOTICE: ..."], "milliseconds": 1.2, "transaction": "idle"}
@@ -7,8 +7,8 @@ Values are as wire/http.py states them. `truncated` says that there were more ro
 more than ANSWER_LIMIT bytes; `command` may be empty then. A query runs until it has given as many rows as were asked
 for; a statement that changes data runs to its end whatever it returns.
 
-A statement that is not waited for to its end (the browser has gone) is cancelled, and takes the connection with it:
-what came of it cannot be told to anybody.
+When the browser goes while a statement runs, the statement is cancelled and the connection closed, because nobody is
+left to get the result.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ class StatementConnection:
             raise SqlError("57P03", str(error)) from error
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         return self._connection.lost
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self._turn.locked()
 
     def close(self) -> None:
         """Ends the session, whatever it runs; its transaction is rolled back."""
-        if self.busy:
+        if self.is_busy:
             self._connection.abort()
         else:
             self._connection.close()
 
     async def cancel(self) -> None:
         """Asks the server to cancel what runs, if anything does."""
-        if self.busy:
+        if self.is_busy:
             await self._connection.cancel()
 
     async def run(self, sql: str, parameters: Sequence[object] = (), limit: int = 0) -> bytes:
@@ -117,14 +117,14 @@ class _Run:
         connection = self._connection
         text = protocol_text(sql)
         connection.send(client_core.parse(b"", text) + client_core.describe("S", b"") + client_core.FLUSH)
-        types = await self._described()
+        types = await self._describe()
         if self.error is None:
             self._bind(types, parameters)
         connection.send(client_core.SYNC)
         while not self.ended:
-            await self._take(await connection.receive())
+            await self._take_frame(await connection.receive())
 
-    async def _described(self) -> tuple[int, ...]:
+    async def _describe(self) -> tuple[int, ...]:
         """The types of the parameters; the columns are in place. `error` says why there are none."""
         types: tuple[int, ...] = ()
         while True:
@@ -136,7 +136,7 @@ class _Run:
                 self._encoders = [encoder_of(column.type_oid) for column in self._columns]
                 return types
             else:
-                await self._take(frame)
+                await self._take_frame(frame)
                 if frame.kind in b"nE":  # NoData, ErrorResponse
                     return types
 
@@ -153,10 +153,10 @@ class _Run:
         limit = self._limit + 1 if self._limit else 0  # one more tells whether there are more
         self._connection.send(client_core.bind(b"", b"", values) + client_core.execute(b"", limit))
 
-    async def _take(self, frame: Frame) -> None:
+    async def _take_frame(self, frame: Frame) -> None:
         kind = frame.kind
         if kind == 0x44:  # DataRow
-            self._add(frame.data)
+            self._add_row(frame.data)
         elif kind == 0x43:  # CommandComplete
             self._command = client_core.strings(frame.body)[0]
         elif kind == 0x73:  # PortalSuspended
@@ -178,7 +178,7 @@ class _Run:
             channel, payload = client_core.strings(frame.body[4:])
             self._notices.append(f"NOTIFY {channel}: {payload}" if payload else f"NOTIFY {channel}")
 
-    def _add(self, data: bytes) -> None:
+    def _add_row(self, data: bytes) -> None:
         for row in self._reader.rows(data):
             if self._bytes > ANSWER_LIMIT or (self._limit and len(self._rows) == self._limit):
                 self._truncated = True

@@ -99,7 +99,7 @@ FROM shoal_change_streams ORDER BY name"""
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ViewQuery:
     """`oids`: its one parameter are the numbers of objects that the request names, OBJECTS at most."""
 
     sql: str
@@ -107,31 +107,31 @@ class Query:
     oids: bool = False
 
 
-View = Mapping[str, Query]
+View = Mapping[str, ViewQuery]
 
 VIEWS: Mapping[str, View] = MappingProxyType(
     {
         "cluster": {
-            "nodes": Query(_NODES),
-            "tablespaces": Query(_TABLESPACES),
-            "replicas": Query(_REPLICAS),
-            "log": Query(_LOG),
+            "nodes": ViewQuery(_NODES),
+            "tablespaces": ViewQuery(_TABLESPACES),
+            "replicas": ViewQuery(_REPLICAS),
+            "log": ViewQuery(_LOG),
         },
-        "activity": {"sessions": Query(_SESSIONS)},
+        "activity": {"sessions": ViewQuery(_SESSIONS)},
         "slowest": {
-            "statements": Query(_SLOWEST),
-            "roles": Query("SELECT oid, rolname AS name FROM pg_roles"),
-            "databases": Query("SELECT oid, datname AS name FROM pg_database"),
+            "statements": ViewQuery(_SLOWEST),
+            "roles": ViewQuery("SELECT oid, rolname AS name FROM pg_roles"),
+            "databases": ViewQuery("SELECT oid, datname AS name FROM pg_database"),
         },
-        "locks": {"locks": Query(_LOCKS), "sessions": Query(_SESSIONS)},
-        "tables": {"tables": Query(_TABLES, TABLES)},
-        "sizes": {"sizes": Query(_SIZES, OBJECTS, oids=True)},
+        "locks": {"locks": ViewQuery(_LOCKS), "sessions": ViewQuery(_SESSIONS)},
+        "tables": {"tables": ViewQuery(_TABLES, TABLES)},
+        "sizes": {"sizes": ViewQuery(_SIZES, OBJECTS, oids=True)},
         "ledgers": {
-            "log": Query(_LOG),
-            "ledgers": Query(_LEDGERS),
-            "checkpoints": Query(_CHECKPOINTS),
-            "streams": Query(_STREAMS),
+            "log": ViewQuery(_LOG),
+            "ledgers": ViewQuery(_LEDGERS),
+            "checkpoints": ViewQuery(_CHECKPOINTS),
+            "streams": ViewQuery(_STREAMS),
         },
-        "schema": {"columns": Query(_COLUMNS, COMPLETED)},
+        "schema": {"columns": ViewQuery(_COLUMNS, COMPLETED)},
     }
 )

@@ -20,7 +20,7 @@ from catalog.functions.quoting import quote_identifier
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT
 from shoal.embedded.engine_thread import ERROR, READY, EngineThread, Link
-from shoal.embedded.errors import DatabaseError, InterfaceError, NotSupportedError, ProgrammingError, raised
+from shoal.embedded.errors import DatabaseError, InterfaceError, NotSupportedError, ProgrammingError, exception_of
 from shoal.embedded.values import Decode, Decoders, natural_type, parameter
 from wire import client_core
 from wire.client_core import Column, Frame, RowReader
@@ -40,7 +40,7 @@ _STATUS = {ord("I"): "idle", ord("T"): "in transaction", ord("E"): "failed"}
 
 
 @dataclass(slots=True)
-class Statement:
+class PreparedStatement:
     """A prepared statement: the types of its placeholders, and its result."""
 
     name: bytes
@@ -50,8 +50,8 @@ class Statement:
     decoders: list[Decode]
 
 
-class Answer:
-    """What one statement has given."""
+class StatementResult:
+    """The result of one statement: its rows and its command tag."""
 
     def __init__(self, columns: list[Column], decoders: list[Decode]) -> None:
         self.columns = columns
@@ -82,7 +82,7 @@ class Connection:
         self.notices: list[str] = []
         self._lock = threading.RLock()
         self._decoders = Decoders()
-        self._prepared: OrderedDict[tuple[str, tuple[int, ...]], Statement] = OrderedDict()
+        self._prepared: OrderedDict[tuple[str, tuple[int, ...]], PreparedStatement] = OrderedDict()
         self._named = 0
         self._status = "idle"
         self._link = Link(engine, {"user": user, "database": database, "client_encoding": "UTF8"})
@@ -96,15 +96,15 @@ class Connection:
 
     def commit(self) -> None:
         """Returns when the transaction is durable."""
-        self._end("COMMIT")
+        self._end_transaction("COMMIT")
 
     def rollback(self) -> None:
-        self._end("ROLLBACK")
+        self._end_transaction("ROLLBACK")
 
     def close(self) -> None:
-        """What is not committed is rolled back."""
+        """Closes the connection; an open transaction is rolled back."""
         with self._lock:
-            if not self._link.closed:
+            if not self._link.is_closed:
                 self._link.end()
         done, self.on_close = self.on_close, None
         if done is not None:
@@ -118,7 +118,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        return self._link.closed
+        return self._link.is_closed
 
     @property
     def status(self) -> str:
@@ -168,17 +168,17 @@ class Connection:
         """Commits, or rolls back after an exception, and closes, as psycopg's do."""
         try:
             if not self.closed:
-                self._end("ROLLBACK" if kind else "COMMIT")
+                self._end_transaction("ROLLBACK" if kind else "COMMIT")
         finally:
             self.close()
 
     # --- statements ----------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self._link.closed:
+        if self._link.is_closed:
             raise InterfaceError("the connection is closed")
 
-    def _end(self, how: str) -> None:
+    def _end_transaction(self, how: str) -> None:
         with self._lock:
             self._check()
             if self._status != "idle":
@@ -189,13 +189,13 @@ class Connection:
         if not self.autocommit and self._status == "idle":
             self._simple("BEGIN")
 
-    def run(self, sql: str, parameters: Parameters | None) -> Answer:
+    def run(self, sql: str, parameters: Parameters | None) -> StatementResult:
         """Executes a statement. Raises what PEP 249 has for its error."""
         with self._lock:
             self._begin()
             values: list[object] = []
             if parameters is not None:
-                sql, values = placed(sql, parameters)
+                sql, values = place_parameters(sql, parameters)
             try:
                 return self._execute(self._statement(sql, values), values)
             except ProgrammingError as error:
@@ -217,29 +217,29 @@ class Connection:
             waiting = 0
             try:
                 for parameters in sequence:
-                    text, values = placed(sql, parameters)
+                    text, values = place_parameters(sql, parameters)
                     if statement is None:
                         statement = self._statement(text, values)
-                    self._link.send(self._bound(statement, values) + client_core.SYNC)
+                    self._link.send(self._bind_message(statement, values) + client_core.SYNC)
                     waiting += 1
                     if waiting >= 100:
-                        count += max(self._taken(Answer([], [])).count, 0)
+                        count += max(self._take_answer(StatementResult([], [])).count, 0)
                         waiting -= 1
             finally:
                 failure: DatabaseError | None = None
                 for _ in range(waiting):
                     try:
-                        count += max(self._taken(Answer([], [])).count, 0)
+                        count += max(self._take_answer(StatementResult([], [])).count, 0)
                     except DatabaseError as error:
                         failure = failure or error
                 if failure is not None:
                     raise failure
         return count
 
-    def _statement(self, sql: str, values: Sequence[object]) -> Statement:
+    def _statement(self, sql: str, values: Sequence[object]) -> PreparedStatement:
         known = self._prepared.get((sql, ()))
         if known is None:
-            known = self._keep((sql, ()), values)
+            known = self._prepare_and_keep((sql, ()), values)
         if any(_is_open(oid, value) for oid, value in zip(known.types, values, strict=False)):
             types = tuple(
                 natural_type(value) if _is_open(oid, value) else oid
@@ -248,7 +248,7 @@ class Connection:
             return self._prepared.get((sql, types)) or self._prepare((sql, types))
         return known
 
-    def _keep(self, key: tuple[str, tuple[int, ...]], values: Sequence[object]) -> Statement:
+    def _prepare_and_keep(self, key: tuple[str, tuple[int, ...]], values: Sequence[object]) -> PreparedStatement:
         try:
             return self._prepare(key)
         except ProgrammingError as error:
@@ -259,7 +259,7 @@ class Connection:
                 raise
             return self._prepared.get((key[0], types)) or self._prepare((key[0], types))
 
-    def _prepare(self, key: tuple[str, tuple[int, ...]]) -> Statement:
+    def _prepare(self, key: tuple[str, tuple[int, ...]]) -> PreparedStatement:
         self._named += 1
         name = b"_%d" % self._named
         sql, types = key
@@ -267,7 +267,7 @@ class Connection:
         if b"\0" in text:
             raise ProgrammingError("a statement cannot contain NUL (0x00) bytes")
         self._link.send(client_core.parse(name, text, types) + client_core.describe("S", name) + client_core.SYNC)
-        statement = Statement(name, (), [], [], [])
+        statement = PreparedStatement(name, (), [], [], [])
         for frame in self._frames():
             if frame.kind == ord("t"):
                 statement.types = client_core.parameter_types(frame.body)
@@ -286,24 +286,24 @@ class Connection:
                 pass
         return statement
 
-    def _bound(self, statement: Statement, values: Sequence[object]) -> bytes:
+    def _bind_message(self, statement: PreparedStatement, values: Sequence[object]) -> bytes:
         data = [parameter(value) for value in values]
         return client_core.bind(b"", statement.name, data, (), statement.formats) + client_core.execute(b"")
 
-    def _execute(self, statement: Statement, values: Sequence[object]) -> Answer:
+    def _execute(self, statement: PreparedStatement, values: Sequence[object]) -> StatementResult:
         if len(values) != len(statement.types):
             raise ProgrammingError(
                 f"the number of $n parameters is {len(statement.types)}, the number of values {len(values)}"
             )
-        self._link.send(self._bound(statement, values) + client_core.SYNC)
-        return self._taken(Answer(statement.columns, statement.decoders))
+        self._link.send(self._bind_message(statement, values) + client_core.SYNC)
+        return self._take_answer(StatementResult(statement.columns, statement.decoders))
 
-    def _simple(self, sql: str) -> Answer:
+    def _simple(self, sql: str) -> StatementResult:
         """Statements without parameters; the answer is the last one's."""
         self._link.send(client_core.query(sql.encode()))
-        return self._taken(Answer([], []))
+        return self._take_answer(StatementResult([], []))
 
-    def _taken(self, answer: Answer) -> Answer:
+    def _take_answer(self, answer: StatementResult) -> StatementResult:
         """Everything up to ReadyForQuery."""
         reader = RowReader(ROW_LIMIT)
         for frame in self._frames():
@@ -344,7 +344,7 @@ class Connection:
                 self._status = _STATUS[frame.body[0]]
                 break
             if frame.kind == ERROR:
-                error = error or raised(client_core.report_error(frame.body))
+                error = error or exception_of(client_core.report_error(frame.body))
             elif frame.kind == ord("N"):
                 self.notices.append(client_core.report_fields(frame.body).get("M", ""))
                 del self.notices[:-100]
@@ -366,13 +366,13 @@ class Connection:
             pieces, left = [], b""
             for frame in self._frames():
                 if frame.kind == ord("d"):
-                    found, left = _unwrapped(left + frame.data)
+                    found, left = _split_copy_data(left + frame.data)
                     pieces += found
             return b"".join(pieces)
 
     def _copy_in(self, sql: str, data: memoryview) -> int:
         self._link.send(client_core.query(sql.encode()))
-        answer = Answer([], [])
+        answer = StatementResult([], [])
         for frame in self._frames():
             if frame.kind == ord("G"):
                 for start in range(0, len(data), COPY_PIECE):
@@ -389,7 +389,7 @@ class Cursor:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.arraysize = 1
-        self._answer: Answer | None = None
+        self._answer: StatementResult | None = None
         self._at = 0
         self._changed = -1
         self._closed = False
@@ -472,7 +472,7 @@ class Cursor:
         if self._closed:
             raise InterfaceError("the cursor is closed")
 
-    def _rows(self) -> Answer:
+    def _rows(self) -> StatementResult:
         self._check()
         if self._answer is None or not self._answer.columns:
             raise ProgrammingError("the last statement returned no rows")
@@ -481,7 +481,7 @@ class Cursor:
 
 def as_table(names: Sequence[str], rows: Iterable[tuple[Any, ...]], count: int) -> str:
     """Rows for people: columns under their names, long values cut, and how many there are in all."""
-    lines = [list(names), *([_shown(value) for value in row] for row in rows)]
+    lines = [list(names), *([_format_value(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [
         " | ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip() for line in lines
@@ -491,7 +491,7 @@ def as_table(names: Sequence[str], rows: Iterable[tuple[Any, ...]], count: int) 
     return "\n".join([*text, f"({count} row{'' if count == 1 else 's'}{more})"])
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = "NULL" if value is None else str(value)
     text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: SHOWN_WIDTH + 1])
     return text if len(text) <= SHOWN_WIDTH else text[: SHOWN_WIDTH - 1] + "…"
@@ -500,7 +500,9 @@ def _shown(value: object) -> str:
 Show = Callable[[int, object], str]
 
 
-def placed(sql: str, parameters: Parameters, show: Show = lambda number, _: f"${number}") -> tuple[str, list[object]]:
+def place_parameters(
+    sql: str, parameters: Parameters, show: Show = lambda number, _: f"${number}"
+) -> tuple[str, list[object]]:
     """The statement with $1, $2, ... in its places (or what `show` makes of a number and a value), and the values.
     Raises ProgrammingError."""
     values: list[object] = []
@@ -538,7 +540,7 @@ def placed(sql: str, parameters: Parameters, show: Show = lambda number, _: f"${
 
 def with_literals(sql: str, parameters: Parameters) -> str:
     """The statement with its parameters as literals: COPY takes no others."""
-    return placed(sql, parameters, lambda _, value: _literal(value))[0]
+    return place_parameters(sql, parameters, lambda _, value: _literal(value))[0]
 
 
 def _literal(value: object) -> str:
@@ -566,7 +568,7 @@ def _is_open(oid: int, value: object) -> bool:
     return oid == oids.TEXT and natural_type(value) != 0
 
 
-def _unwrapped(data: bytes) -> tuple[list[bytes], bytes]:
+def _split_copy_data(data: bytes) -> tuple[list[bytes], bytes]:
     """The contents of the whole CopyData messages, and the rest."""
     found, position = [], 0
     while len(data) - position >= 5:

@@ -22,7 +22,7 @@ from shoal.access import client_tls, host_rules, mock_key
 from shoal.config import Config, ConfigError, host_and_port
 from shoal.embedded.connection import Connection, Cursor, Parameters
 from shoal.embedded.engine_thread import EngineThread
-from shoal.embedded.errors import InterfaceError, OperationalError, raised
+from shoal.embedded.errors import InterfaceError, OperationalError, exception_of
 from shoal.embedded.tables import Table
 from wire.server import Server
 
@@ -55,7 +55,7 @@ REFUSED: Mapping[str, str] = {
 """The settings that mean nothing in a program, with the reason; all others are used."""
 
 
-def configured(path: Path, settings: Mapping[str, Any]) -> Config:
+def make_config(path: Path, settings: Mapping[str, Any]) -> Config:
     """Raises InterfaceError for a setting that there is not, NotSupportedError for one that would not be used."""
     known = {field.name: type(field.default) for field in fields(Config)}
     for name, value in settings.items():
@@ -65,7 +65,7 @@ def configured(path: Path, settings: Mapping[str, Any]) -> Config:
             )
         if name in REFUSED:
             error = SqlError("0A000", f"the setting {name} of an embedded database is not supported: {REFUSED[name]}")
-            raise raised(error)
+            raise exception_of(error)
         if type(value) is not known[name] and not (known[name] is float and type(value) is int):
             raise InterfaceError(f"{name} must be of type {known[name].__name__}")
     return Config(data=str(path), **settings)
@@ -79,14 +79,14 @@ class Database:
     def __init__(self, path: str | Path, user: str, database: str, settings: dict[str, Any]) -> None:
         self.path: Path
         self._temporary = str(path) == MEMORY
-        if _found(path) is not None:
+        if _find_open(path) is not None:
             raise OperationalError(
                 f"{path} is already open in this process: use that database, or close it first "
                 "(shoal.connect(path) gives a connection to it)"
             )
         self.path = Path(tempfile.mkdtemp(prefix="shoal-memory-") if self._temporary else path).absolute()
         self._user, self._database = user, database
-        self._engine = EngineThread(configured(self.path, settings))
+        self._engine = EngineThread(make_config(self.path, settings))
         self._own = threading.local()
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._server: Server | None = None
@@ -123,7 +123,7 @@ class Database:
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> Cursor:
         """A cursor that has executed one statement."""
-        return self._mine().execute(sql, parameters)
+        return self._own_connection().execute(sql, parameters)
 
     def executemany(self, sql: str, sequence: Iterable[Parameters]) -> Cursor:
         """The statement with each of the parameters, in one transaction."""
@@ -132,19 +132,19 @@ class Database:
 
     def table(self, name: str) -> Table:
         """The key-value interface to a table."""
-        return Table(self._mine(), name)
+        return Table(self._own_connection(), name)
 
     def arrow(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
         """The result of a query as a pyarrow.Table."""
-        return self._mine().arrow(sql, parameters)
+        return self._own_connection().arrow(sql, parameters)
 
     def df(self, sql: str, parameters: Parameters | None = None) -> pandas.DataFrame:
         """The result of a query as a pandas.DataFrame."""
-        return self._mine().df(sql, parameters)
+        return self._own_connection().df(sql, parameters)
 
     def load(self, table: str, data: pa.Table | pa.RecordBatch | pandas.DataFrame) -> int:
         """Appends rows to a table in one commit. Returns how many."""
-        return self._mine().load(table, data)
+        return self._own_connection().load(table, data)
 
     def serve(self, listen: str = "127.0.0.1:0") -> str:
         """Lets PostgreSQL's clients in beside this process, until `close`; their connection string. Raises
@@ -197,7 +197,7 @@ class Database:
     ) -> None:
         self.close()
 
-    def _mine(self) -> Connection:
+    def _own_connection(self) -> Connection:
         """The calling thread's own connection."""
         found: Connection | None = getattr(self._own, "connection", None)
         if found is None or found.closed:
@@ -235,12 +235,12 @@ def open(  # as gzip.open and others
 
 def connect(path: str | Path, **settings: Any) -> Connection:
     """PEP 249's: a connection to the database in a directory, which this process opens once and closes at its end."""
-    where, found = Path(path).absolute(), _found(path)
+    where, found = Path(path).absolute(), _find_open(path)
     if found is not None and found._engine.failure is not None:
         found.close()
         found = None
     if found is not None:
-        asked, config = configured(where, settings), found._engine.config
+        asked, config = make_config(where, settings), found._engine.config
         other = [name for name in settings if getattr(config, name) != getattr(asked, name)]
         if other:
             raise InterfaceError(f"{where} is open with another value of {', '.join(other)}: close it first")
@@ -253,14 +253,14 @@ def connect(path: str | Path, **settings: Any) -> Connection:
     return connection
 
 
-def _found(path: str | Path) -> Database | None:
+def _find_open(path: str | Path) -> Database | None:
     """The database that is open in this directory, by whatever path."""
     if str(path) == MEMORY:
         return None
-    return next((database for database in list(_open) if _same(database.path, Path(path))), None)
+    return next((database for database in list(_open) if _is_same_directory(database.path, Path(path))), None)
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_directory(one: Path, other: Path) -> bool:
     """Whether both are one directory."""
     try:
         return one == other.absolute() or one.samefile(other)
@@ -269,25 +269,26 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _close_all() -> None:
-    """A thread of ours that woke in an interpreter that has ended would end the process by SIGSEGV."""
+    """Closes all databases before the interpreter ends, because an engine's thread that wakes later crashes the process
+    (SIGSEGV)."""
     _ended.set()
     with contextlib.ExitStack() as every:
         for database in list(_open):
             every.callback(database.close)
 
 
-def _leave_all() -> None:
-    """In a fork: what is open is the parent's, whose threads have stayed there. Nobody is to wait for them."""
+def _abandon_all() -> None:
+    """Abandons all databases in a forked process, because their threads exist in the parent only."""
     for database in _open:
         database._closed = True
-        database._engine.leave()
+        database._engine.abandon()
     _open.clear()
 
 
-# What closes a database needs threads, and those of concurrent.futures end before atexit's functions are called: so it
-# is called where they are ended, before them (Python has no public name for that).
+# Closing a database needs threads, and those of concurrent.futures end before atexit's functions run. So it is called
+# where they are ended, before them (Python has no public name for that).
 getattr(threading, "_register_atexit", atexit.register)(_close_all)
-os.register_at_fork(after_in_child=_leave_all)
+os.register_at_fork(after_in_child=_abandon_all)
 
 
 __all__ = ["Database", "Transaction", "connect", "open"]

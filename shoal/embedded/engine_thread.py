@@ -23,8 +23,8 @@ import uvloop
 
 from catalog.errors import SqlError
 from shoal.config import Config, ConfigError
-from shoal.embedded.errors import OperationalError, raised
-from shoal.serve import alone, end_clients, memory_of_machine
+from shoal.embedded.errors import OperationalError, exception_of
+from shoal.serve import end_clients, memory_of_machine, open_single_node
 from shoal.stacks import DeepExecutor, deep_thread
 from wire import client_core
 from wire.channel import WRITE_BEHIND
@@ -56,7 +56,7 @@ class EngineThread:
         try:
             self._started.result()
         except SqlError as error:
-            raise raised(error) from None
+            raise exception_of(error) from None
         except (ConfigError, OSError) as error:
             raise OperationalError(str(error)) from None
 
@@ -67,10 +67,10 @@ class EngineThread:
                 self.loop.call_soon_threadsafe(self._end)
             self._thread.join()
 
-    def leave(self) -> None:
-        """In a fork: the thread has stayed in the process that opened the directory, and no connection works here."""
+    def abandon(self) -> None:
+        """Marks the engine as closed in a forked process, because its thread exists in the parent only."""
         for link in self.links:
-            link.lose()
+            link.abandon()
 
     def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """What `work` gives, called on the engine's thread; if that is awaitable, what it ends with."""
@@ -83,10 +83,10 @@ class EngineThread:
             return asyncio.run_coroutine_threadsafe(running := run(), self.loop).result()
         except RuntimeError:
             running.close()
-            raise self.closed() from None
+            raise self.closed_error() from None
 
-    def closed(self) -> OperationalError:
-        """What a call to an engine that has ended raises."""
+    def closed_error(self) -> OperationalError:
+        """The error of a call to an engine that has ended."""
         if self.failure is not None:
             return OperationalError(f"the database has stopped: {self.failure}")
         return OperationalError("the database is closed")
@@ -104,10 +104,10 @@ class EngineThread:
             self._end_tasks()
             self.loop.close()
             for link in list(self.links):
-                link.give_up()
+                link.end_receiving()
 
     def _end_tasks(self) -> None:
-        """What an end before its time has left: a loop that is closed under a task leaves what the task has."""
+        """Cancels the tasks that an early end has left, because a task on a closed loop never releases what it holds."""
         left = asyncio.all_tasks(self.loop)
         for task in left:
             task.cancel()
@@ -115,18 +115,18 @@ class EngineThread:
             self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     async def _serve(self) -> None:
-        async with alone(self.config, self._fatal) as node:
+        async with open_single_node(self.config, self._fatal) as node:
             node.default_settings = self.config.default_settings
             node.memory.limit = self.config.memory or memory_of_machine() // 2
             self.server = Server(node, *self.config.address, self.config.max_connections)
             self._started.set_result(None)
             await self._stop
             if self.failure is not None:
-                await self._lose_clients()
+                await self._end_clients()
                 raise self.failure
             await end_clients(self.server)
 
-    async def _lose_clients(self) -> None:
+    async def _end_clients(self) -> None:
         """After a failure: their statements wait for what will not come, and nobody is answered any more."""
         for link in list(self.links):
             link.close()
@@ -176,12 +176,12 @@ class Link(asyncio.Transport):
         self.send(client_core.startup(parameters))
         while (frame := self.receive()).kind != READY:
             if frame.kind == ERROR:
-                raise raised(client_core.report_error(frame.body))
+                raise exception_of(client_core.report_error(frame.body))
 
     # --- the caller's side ---------------------------------------------------------------------------------------
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether nothing more will come."""
         return self._lost
 
@@ -192,7 +192,7 @@ class Link(asyncio.Transport):
             self._take(self._arrived.get())
         self._sender_waits = False
         if self._lost:
-            raise self._engine.closed()
+            raise self._engine.closed_error()
         self._sent += len(data)
         self._on_engine(self._receive, data)
 
@@ -209,12 +209,12 @@ class Link(asyncio.Transport):
         """What the server has written; nothing, where it only wakes who sends; None: nothing more will come."""
         if data is None or self._engine.failure is not None:
             self._lost = True
-            raise self._engine.closed()
+            raise self._engine.closed_error()
         if data:
             self._stream.receive_data(data)
             self._read += len(data)
             if self._told_to_wait and self._written - self._read < WRITE_BEHIND // 4:
-                self._on_engine(self._go_on)
+                self._on_engine(self._resume_writing)
 
     def cancel(self) -> None:
         """Cancels the statement that runs, if one does."""
@@ -226,8 +226,8 @@ class Link(asyncio.Transport):
             self._on_engine(self._receive, client_core.TERMINATE)
         self._lost = True
 
-    def lose(self) -> None:
-        """In a fork: the other side is not here."""
+    def abandon(self) -> None:
+        """Closes the link in a forked process, because the server's side exists in the parent only."""
         self._lost = True
 
     def _on_engine(self, callback: Callable[..., None], *arguments: Any) -> None:
@@ -235,7 +235,7 @@ class Link(asyncio.Transport):
             self._engine.loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
             self._lost = True
-            raise self._engine.closed() from None
+            raise self._engine.closed_error() from None
 
     # --- the engine's thread -------------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class Link(asyncio.Transport):
         if self._sender_waits and self._may_send():
             self._arrived.put(b"")
 
-    def _go_on(self) -> None:
+    def _resume_writing(self) -> None:
         if self._told_to_wait and not self._closing:
             self._told_to_wait = False
             self._protocol.resume_writing()
@@ -264,10 +264,10 @@ class Link(asyncio.Transport):
 
     def _end(self) -> None:
         self._protocol.connection_lost(None)
-        self.give_up()
+        self.end_receiving()
 
-    def give_up(self) -> None:
-        """Nothing more will come: nobody is to wait for it."""
+    def end_receiving(self) -> None:
+        """Wakes the receiver, because the server sends nothing more."""
         self._arrived.put(None)
 
     # --- asyncio.Transport: all that wire asks of one --------------------------------------------------------------
@@ -281,7 +281,7 @@ class Link(asyncio.Transport):
             self._told_to_wait = True
             self._protocol.pause_writing()
             if self.get_write_buffer_size() < WRITE_BEHIND // 4:  # it was read meanwhile, by one who did not know yet
-                self._engine.loop.call_soon(self._go_on)
+                self._engine.loop.call_soon(self._resume_writing)
 
     def can_write_eof(self) -> bool:
         return True

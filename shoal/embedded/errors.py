@@ -68,7 +68,7 @@ _BY_SQLSTATE: tuple[tuple[type[DatabaseError], frozenset[str]], ...] = (
 )
 
 
-def raised(error: SqlError) -> DatabaseError:
+def exception_of(error: SqlError) -> DatabaseError:
     """The exception for an error of the database."""
     kind = next((kind for kind, classes in _BY_SQLSTATE if error.sqlstate[:2] in classes), OperationalError)
     message = "\n".join(

@@ -53,7 +53,7 @@ class Table:
         """The row with this key; None if there is none."""
         cursor = self._connection.execute(self._get, self._parts(key))
         row = cursor.fetchone()
-        return None if row is None else _named(cursor.description, row)
+        return None if row is None else _row_of(cursor.description, row)
 
     def put(self, row: Mapping[str, Any]) -> None:
         """Stores a whole row, in place of the one with the same key: columns that are not given get their defaults."""
@@ -93,10 +93,10 @@ class Table:
             description = cursor.description
             rows = cursor.fetchall()
             for row in rows:
-                yield _named(description, row)
+                yield _row_of(description, row)
             if len(rows) < SCAN_ROWS:
                 return
-            final = _named(description, rows[-1])
+            final = _row_of(description, rows[-1])
             last = tuple(final[column] for column in self.key)
 
     def _parts(self, key: Any) -> tuple[Any, ...]:
@@ -116,5 +116,5 @@ class Table:
         self._connection.execute(f"{self._insert(row)} ON CONFLICT ({target}) DO {action}", list(row.values()))
 
 
-def _named(description: list[tuple[Any, ...]] | None, row: tuple[Any, ...]) -> Row:
+def _row_of(description: list[tuple[Any, ...]] | None, row: tuple[Any, ...]) -> Row:
     return {column[0]: value for column, value in zip(description or (), row, strict=True)}

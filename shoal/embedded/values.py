@@ -86,16 +86,16 @@ class Decoders:
         element = element_of(oid)
         if element:
             shape = self._shape(element)
-            return lambda array: _nested(array, shape)
+            return lambda array: _nest_lists(array, shape)
         if oid == oids.TIMESTAMPTZ:
-            return self._zoned
+            return self._in_zone
         return _SHAPES.get(oid)
 
-    def _zoned(self, value: int) -> datetime.datetime:
-        return _moment(value, _UTC_ORIGIN).astimezone(self._zone)
+    def _in_zone(self, value: int) -> datetime.datetime:
+        return _timestamp(value, _UTC_ORIGIN).astimezone(self._zone)
 
 
-def _nested(array: Array, shape: Callable[[Any], Any] | None) -> list[Any]:
+def _nest_lists(array: Array, shape: Callable[[Any], Any] | None) -> list[Any]:
     values: list[Any] = [value if value is None or shape is None else shape(value) for value in array.elements]
     for length in reversed(array.dimensions[1:]):
         values = [values[start : start + length] for start in range(0, len(values), length)]
@@ -120,7 +120,7 @@ def _timetz(value: tuple[int, int]) -> datetime.time:
     return _time(value[0]).replace(tzinfo=datetime.timezone(datetime.timedelta(seconds=-value[1])))
 
 
-def _moment(value: int, origin: datetime.datetime) -> datetime.datetime:
+def _timestamp(value: int, origin: datetime.datetime) -> datetime.datetime:
     try:
         return origin + datetime.timedelta(microseconds=value)
     except OverflowError:
@@ -137,7 +137,7 @@ _SHAPES: dict[int, Callable[[Any], Any]] = {
     oids.DATE: _date,
     oids.TIME: _time,
     oids.TIMETZ: _timetz,
-    oids.TIMESTAMP: lambda value: _moment(value, _ORIGIN),
+    oids.TIMESTAMP: lambda value: _timestamp(value, _ORIGIN),
     oids.INTERVAL: _interval,
     oids.UUID: lambda value: uuid.UUID(bytes=value),
     oids.JSON: json.loads,

@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 
 from replication.stores import open_store
-from shoal.archive.contents import look, verify_all
-from shoal.archive.restoring import Target, plan, restore
+from shoal.archive.contents import read_contents, verify_all
+from shoal.archive.restore import RestoreTarget, plan_restore, restore_directory
 from tests.cluster import ShoalCluster
 from tests.end_to_end.test_cluster_commands import shoal
 from tests.shoal.archive.history import STATEMENTS, record, shown, stored
@@ -35,14 +35,14 @@ async def test_a_cluster_is_backed_up_and_restored(tmp_path: Path) -> None:
             with psycopg.connect(dsn, autocommit=True) as connection:
                 assert shown(connection) == recorded[max(recorded)]
     store = open_store(f"file://{backups}")
-    found = await look(store)
+    found = await read_contents(store)
     assert len(found.records) == 2
     verified = await verify_all(found, str(tmp_path / "scratch"), lambda *_: None)
     assert (verified.findings, verified.checkpoints) == ([], 2)
     assert verified.entries >= len(recorded)
     for lsn in sorted(recorded)[::3]:
         data = tmp_path / str(lsn)
-        await restore(await plan(found, Target(lsn)), str(data), lambda *_: None)
+        await restore_directory(await plan_restore(found, RestoreTarget(lsn)), str(data), lambda *_: None)
         assert stored(data) == recorded[lsn], lsn
     await store.close()
     with ShoalCluster(0) as second:  # what was restored founds a cluster of its own

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from engine.storage.locking import lock_directory
-from shoal.commands.looking import one_line
+from shoal.commands.cluster_access import one_line
 from tests import forks
 from tests.oracle import PostgresServer
 from tools.write_cli_page import PAGE, page

@@ -39,8 +39,8 @@ from replication.stores import open_store
 from replication.zookeeper.cluster import open_coordination
 from shoal.cli import main, parser
 from shoal.commands import status
-from shoal.commands.check import compare, found, show
-from shoal.commands.looking import age, conninfo, now, size, table
+from shoal.commands.check import compare, report_rows, show
+from shoal.commands.cluster_access import age, conninfo, now, size, table
 from shoal.config import ConfigError
 from wire.client_core import SSL_REQUEST
 
@@ -317,7 +317,7 @@ def test_replicas_are_compared_table_by_table(capsys: Capture) -> None:
     }
     verdict = compare(reports, {"a", "b", "c", "d", "e"}, "b")
     assert verdict == {"a": [], "b": [], "c": ["differs"], "d": ["snapshot too old"], "e": ["did not answer"]}
-    lines: list[dict[str, Any]] = found(verdict, reports, {120: "words"})
+    lines: list[dict[str, Any]] = report_rows(verdict, reports, {120: "words"})
     assert [line["equal"] for line in lines] == [True, True, False, False, False]
     third = next(item for item in lines if item["node"] == "c")
     assert [(part["table"], part["rows"], part["leader_rows"]) for part in third["tables"]] == [
@@ -327,7 +327,7 @@ def test_replicas_are_compared_table_by_table(capsys: Capture) -> None:
     shown = capsys.readouterr().out
     assert "c: words differs (4 keys, 3 on the leader)" in shown and "WRONG: not all are equal" in shown
     good = {node: reports[node] for node in ("a", "b")}
-    show("pg_default", found(compare(good, {"a", "b"}, "a"), good, {}), good)
+    show("pg_default", report_rows(compare(good, {"a", "b"}, "a"), good, {}), good)
     assert "all replicas are equal in 2 tables" in capsys.readouterr().out
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 import pytest
 
 from shoal.commands import config
-from shoal.config import Config, ConfigError, Setting, load, settled
+from shoal.config import Config, ConfigError, Setting, load, resolve_settings
 
 
 def sources(settings: list[Setting]) -> dict[str, tuple[object, str]]:
@@ -20,7 +20,7 @@ def test_the_later_source_wins(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "shoal.toml"
     file.write_text('data = "f"\nlisten = "127.0.0.1:1"\nnode = "f"\npast_window = 3\n')
     environment = {"SHOAL_DATA": "e", "SHOAL_LISTEN": "127.0.0.1:2", "SHOAL_STORE": "", "SHOAL_STORE_SECRET": "s"}
-    found = sources(settled(str(file), {"data": "g", "listen": None}, environment))
+    found = sources(resolve_settings(str(file), {"data": "g", "listen": None}, environment))
     assert found["data"] == ("g", "flag")
     assert found["listen"] == ("127.0.0.1:2", "environment")
     assert found["node"] == ("f", "file")
@@ -51,7 +51,7 @@ def test_a_value_of_the_wrong_type_names_its_variable(variable: str, text: str) 
 @pytest.mark.parametrize("name", [field.name for field in fields(Config) if isinstance(field.default, str)])
 @pytest.mark.parametrize("as_json", [True, False])
 def test_no_setting_shows_the_password_in_a_url(name: str, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = settled(None, {name: "zk://shoal:hush@10.0.0.1:2181,10.0.0.2:2181/x"}, {})
+    settings = resolve_settings(None, {name: "zk://shoal:hush@10.0.0.1:2181,10.0.0.2:2181/x"}, {})
     assert config.run(argparse.Namespace(json=as_json), settings) == 0
     shown = capsys.readouterr().out
     assert "hush" not in shown and "zk://***@10.0.0.1:2181,10.0.0.2:2181/x" in shown

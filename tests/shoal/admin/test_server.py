@@ -51,7 +51,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 async def _get(
     http: aiohttp.ClientSession, admin: Admin, path: str, headers: dict[str, str] | None = None
 ) -> tuple[int, str]:
-    async with http.get(f"http://{admin.shown}{path}", headers=headers) as answer:
+    async with http.get(f"http://{admin.url_address}{path}", headers=headers) as answer:
         return answer.status, await answer.text()
 
 
@@ -86,7 +86,7 @@ async def test_a_node_of_a_cluster_says_why_it_is_not_ready(
 @pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}])
 async def test_pages_of_others_may_not_ask(admin: Admin, http: aiohttp.ClientSession, headers: dict[str, str]) -> None:
     assert (await _get(http, admin, "/healthz", headers))[0] == 403
-    own = {"Origin": f"http://{admin.shown}"}
+    own = {"Origin": f"http://{admin.url_address}"}
     assert (await _get(http, admin, "/healthz", own))[0] == 200
 
 

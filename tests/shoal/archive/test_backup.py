@@ -18,8 +18,8 @@ import pytest
 
 from catalog.errors import SqlError
 from replication.stores import open_store
-from shoal.archive.contents import look
-from shoal.archive.restoring import Target, plan, restore
+from shoal.archive.contents import read_contents
+from shoal.archive.restore import RestoreTarget, plan_restore, restore_directory
 from shoal.cli import main
 from tests.end_to_end.consistency import problems
 from tests.server import ShoalServer
@@ -66,10 +66,10 @@ def _run(*arguments: str) -> Told:
     return Told(status, out.getvalue(), err.getvalue())
 
 
-async def _restore(backups: Path, data: Path, target: Target) -> None:
+async def _restore(backups: Path, data: Path, target: RestoreTarget) -> None:
     store = open_store(f"file://{backups}")
     try:
-        await restore(await plan(await look(store), target), str(data), lambda *_: None)
+        await restore_directory(await plan_restore(await read_contents(store), target), str(data), lambda *_: None)
     finally:
         await store.close()
 
@@ -80,7 +80,7 @@ async def test_every_lsn_comes_back_as_it_was(made: Made, tmp_path: Path) -> Non
     assert len(wanted) > 8
     for lsn, content in wanted.items():
         data = tmp_path / str(lsn)
-        await _restore(made.backups, data, Target(lsn))
+        await _restore(made.backups, data, RestoreTarget(lsn))
         assert stored(data) == content, lsn
     assert await problems(data) == []
 
@@ -104,21 +104,21 @@ def test_the_newest_is_the_default_and_starts_as_a_database_of_its_own(made: Mad
 
 async def test_a_time_is_everything_that_was_committed_by_then(made: Made, tmp_path: Path) -> None:
     store = open_store(f"file://{made.backups}")
-    found = await look(store)
-    (whole,) = await plan(found, Target())
+    found = await read_contents(store)
+    (whole,) = await plan_restore(found, RestoreTarget())
     times = {
         entry.lsn: entry.commit_time async for entry in whole.archived.entries(whole.pieces, made.reached[0], whole.lsn)
     }
     lsn = sorted(times)[len(times) // 2]
     for moment, expected in ((times[lsn], lsn), (times[lsn] - 1, lsn - 1)):
-        (planned,) = await plan(found, Target(time=moment))
+        (planned,) = await plan_restore(found, RestoreTarget(time=moment))
         assert planned.lsn == expected
     with pytest.raises(SqlError, match="no backup is as old"):
-        await plan(found, Target(time=0))
+        await plan_restore(found, RestoreTarget(time=0))
     with pytest.raises(SqlError, match="the newest backup is older"):
-        await plan(found, Target(time=found.records[-1].created + 3_600_000_000))
+        await plan_restore(found, RestoreTarget(time=found.records[-1].created + 3_600_000_000))
     with pytest.raises(SqlError, match="LSN 1 cannot be restored") as error:
-        await plan(found, Target(lsn=1))
+        await plan_restore(found, RestoreTarget(lsn=1))
     assert f"LSN {made.reached[0]} to {made.reached[-1]}" in (error.value.hint or "")
     await store.close()
 
@@ -211,10 +211,10 @@ async def test_a_bulk_load_between_two_backups_of_a_node_that_keeps_nothing(tmp_
     assert reached[1] - reached[0] > 1 and reached[2] - reached[1] > 1
     for number, lsn in enumerate((*reached, reached[1] - 1)):
         data = tmp_path / f"restored-{number}"
-        await _restore(backups, data, Target(lsn))
+        await _restore(backups, data, RestoreTarget(lsn))
         assert stored(data) == recorded[max(known for known in recorded if known <= lsn)], lsn
     with pytest.raises(SqlError, match=f"LSN {reached[2] - 1} cannot be restored") as told:
-        await _restore(backups, tmp_path / "none", Target(reached[2] - 1))
+        await _restore(backups, tmp_path / "none", RestoreTarget(reached[2] - 1))
     assert told.value.hint is not None and f"{reached[0]} to {reached[1]}, {reached[2]}" in told.value.hint
     assert (await asyncio.to_thread(_run, "verify", str(backups))).returncode == 0
 
@@ -263,7 +263,7 @@ async def test_a_broken_restore_is_gone_on_from(made: Made, tmp_path: Path) -> N
     data = tmp_path / "data"
     lsn = sorted(made.recorded)[-2]
     store = open_store(f"file://{made.backups}")
-    planned = await plan(await look(store), Target(lsn))
+    planned = await plan_restore(await read_contents(store), RestoreTarget(lsn))
 
     class Broken(Exception):  # noqa: N818 - a test's
         pass
@@ -273,12 +273,14 @@ async def test_a_broken_restore_is_gone_on_from(made: Made, tmp_path: Path) -> N
             raise Broken
 
     with pytest.raises(Broken):
-        await restore(planned, str(data), fail)
+        await restore_directory(planned, str(data), fail)
     assert not data.exists()
     with pytest.raises(SqlError, match="restore of something else"):
-        await restore(await plan(await look(store), Target()), str(data), lambda *_: None)
+        await restore_directory(
+            await plan_restore(await read_contents(store), RestoreTarget()), str(data), lambda *_: None
+        )
     steps: list[str] = []
-    await restore(planned, str(data), lambda what, *_: steps.append(what))
+    await restore_directory(planned, str(data), lambda what, *_: steps.append(what))
     assert not any(step.startswith("checkpoint") for step in steps)
     assert stored(data) == made.recorded[lsn]
     await store.close()

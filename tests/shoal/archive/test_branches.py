@@ -13,8 +13,8 @@ from catalog.schema import Schema, Table
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.rows import RowCodec
 from replication.stores import open_store
-from shoal.archive.contents import look
-from shoal.archive.restoring import Target, plan, restore
+from shoal.archive.contents import read_contents
+from shoal.archive.restore import RestoreTarget, plan_restore, restore_directory
 from tests.end_to_end.consistency import opened, problems
 from tests.samples import some
 from tests.server import ShoalServer
@@ -103,10 +103,10 @@ async def test_every_lsn_comes_back_with_its_branches(tmp_path: Path, place: str
     assert len(wanted) > 7
     store = open_store(f"file://{backups}")
     try:
-        found = await look(store)
+        found = await read_contents(store)
         for lsn, content in wanted.items():
             data = tmp_path / str(lsn)
-            await restore(await plan(found, Target(lsn)), str(data), lambda *_: None)
+            await restore_directory(await plan_restore(found, RestoreTarget(lsn)), str(data), lambda *_: None)
             assert await asyncio.to_thread(stored, data) == content, lsn
             assert await problems(data) == []
     finally:

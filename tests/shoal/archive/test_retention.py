@@ -96,7 +96,7 @@ async def test_the_changelog_stays_within_its_limit(tmp_path: Path) -> None:
     async with kept(tmp_path / "data", 1e9, limit) as made:
         for _ in range(12):
             await made.write(100)
-            await made.history.once()
+            await made.history.run_once()
         made.log.retire(0)
         await asyncio.to_thread(made.log._file_tasks.put, None)  # what was asked of its thread is done
         await asyncio.to_thread(made.log._file_thread.join)
@@ -111,7 +111,7 @@ async def test_what_is_older_than_the_retention_goes(tmp_path: Path) -> None:
     async with kept(tmp_path / "data", 400.0, 1 << 30) as made:
         for _ in range(12):
             await made.write(100)  # 100 seconds
-            await made.history.once()
+            await made.history.run_once()
         assert await _reads_as_recorded(made) >= 4
 
 
@@ -119,6 +119,6 @@ async def test_a_whole_log_needs_no_checkpoint(tmp_path: Path) -> None:
     async with kept(tmp_path / "data", 1e9, 1 << 30) as made:
         await made.write(30)
         await made.write(30)
-        await made.history.once()
+        await made.history.run_once()
         assert await made.history.checkpoints(made.space.tablespace_id) == []
         assert await _reads_as_recorded(made) == 2

@@ -10,8 +10,8 @@ import pytest
 
 from catalog.errors import SqlError
 from replication.stores import open_store
-from shoal.archive.contents import look
-from shoal.archive.restoring import SpacePlan, Target, plan, restore
+from shoal.archive.contents import read_contents
+from shoal.archive.restore import RestoreTarget, TablespacePlan, plan_restore, restore_directory
 from tests.shoal.archive.history import KeepingServer, lsn_of, stored
 
 
@@ -48,15 +48,15 @@ async def test_no_transaction_is_torn(tmp_path: Path) -> None:
         for writer in writers:
             writer.join()
     store = open_store(backups)
-    found = await look(store)
-    plans: list[list[SpacePlan]] = [await plan(found, Target())]
-    plans += [await plan(found, Target(lsn)) for lsn in lsns[::9]]
-    plans.append(await plan(found, Target(time=plans[1][0].time)))
+    found = await read_contents(store)
+    plans: list[list[TablespacePlan]] = [await plan_restore(found, RestoreTarget())]
+    plans += [await plan_restore(found, RestoreTarget(lsn)) for lsn in lsns[::9]]
+    plans.append(await plan_restore(found, RestoreTarget(time=plans[1][0].time)))
     most = 0
     for number, planned in enumerate(plans):
         assert [item.name for item in planned] == ["pg_default", "other"]
         data = tmp_path / str(number)
-        await restore(planned, str(data), lambda *_: None)
+        await restore_directory(planned, str(data), lambda *_: None)
         content = stored(data)
         here = {row[0] for row in content["here"] if row[0] > 0}
         there = {row[0] for row in content["there"] if row[0] > 0}
@@ -86,17 +86,17 @@ async def test_those_that_came_and_went(tmp_path: Path) -> None:
                 connection.execute("INSERT INTO ticks VALUES (2)")
                 lsns[-1] = lsn_of(connection) if len(lsns) == 1 else lsns[-1]
     store = open_store(backups)
-    found = await look(store)
+    found = await read_contents(store)
     made = {}
     for number, lsn in enumerate(lsns):
-        planned = await plan(found, Target(lsn))
+        planned = await plan_restore(found, RestoreTarget(lsn))
         if number == 2:
             with pytest.raises(SqlError, match='tablespace "other" was there, and') as caught:
-                await restore(planned, str(tmp_path / str(number)), lambda *_: None)
+                await restore_directory(planned, str(tmp_path / str(number)), lambda *_: None)
             assert caught.value.sqlstate == "22023"
             assert not (tmp_path / str(number)).exists()
             continue
-        await restore(planned, str(tmp_path / str(number)), lambda *_: None)
+        await restore_directory(planned, str(tmp_path / str(number)), lambda *_: None)
         made[number] = stored(tmp_path / str(number)).get("there")
     assert made == {0: None, 1: [(1,)], 3: None}
     await store.close()

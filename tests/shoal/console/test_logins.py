@@ -11,7 +11,7 @@ from catalog.errors import SqlError
 from catalog.schema import Role
 from catalog.scram import matches, verifier
 from engine.node.node import Node
-from shoal.console.logins import FAILURES, IDLE, LOGINS, LONGEST, WINDOW, Attempts, Logins, TooManyAttemptsError
+from shoal.console.logins import FAILURES, IDLE, LOGINS, LONGEST, WINDOW, LoginAttempts, Logins, TooManyAttemptsError
 from shoal.console.statements import StatementConnection
 
 
@@ -125,10 +125,10 @@ async def test_an_empty_password_does_not_stand_for_a_role_that_is_not_there() -
 
 def test_attempts_are_allowed_again_when_the_oldest_has_left_the_window() -> None:
     clock = Clock()
-    attempts = Attempts(clock)
+    attempts = LoginAttempts(clock)
     for _ in range(FAILURES):
         attempts.check("ann")
-        attempts.failed("ann")
+        attempts.record_failure("ann")
         clock.now += 1
     with pytest.raises(TooManyAttemptsError) as caught:
         attempts.check("ann")
@@ -139,7 +139,7 @@ def test_attempts_are_allowed_again_when_the_oldest_has_left_the_window() -> Non
 
 
 def test_the_roles_that_are_watched_are_bounded() -> None:
-    attempts: Any = Attempts(Clock())
+    attempts: Any = LoginAttempts(Clock())
     for n in range(3000):
-        attempts.failed(f"role {n}")
+        attempts.record_failure(f"role {n}")
     assert len(attempts._failures) == 1000

@@ -28,7 +28,7 @@ from replication.log import Position, ledger_object
 from replication.log.ledger_object import decode_object, encode_log_entry
 from replication.segments import BLOCK
 from replication.stores import open_store
-from shoal.archive.contents import look, verify_all
+from shoal.archive.contents import read_contents, verify_all
 from shoal.commands.doctor import diagnose
 from tests.engine.storage.harness import Store
 from tests.torture.durability import works
@@ -161,7 +161,7 @@ class Backup(Target):
     async def _read(self) -> object:
         store = open_store(f"file://{self.folder}/data")
         try:
-            found = await look(store)
+            found = await read_contents(store)
             verified = await verify_all(found, tempfile.mkdtemp(dir=self.folder) + "/v", lambda *_: None)
             for wrong in verified.findings:
                 raise SqlError("XX001", wrong)

@@ -37,7 +37,7 @@ from engine.storage.keys import row_number_keys
 from replication import file_sync
 from replication.interface import ChangelogStore, ObjectExistsError, StoreFullError, StoreUnavailableError
 from replication.stores import open_store
-from shoal.archive.contents import look, verify_all
+from shoal.archive.contents import read_contents, verify_all
 from shoal.embedded.errors import Error
 from tests.engine.checkpoint.harness import mark, opened
 from tests.engine.storage.harness import Store, key
@@ -487,7 +487,7 @@ class Backups(Work):
     async def _check(self, folder: pathlib.Path, acknowledged: int) -> str:
         store = open_store(f"file://{folder}/data")
         try:
-            found = await look(store)
+            found = await read_contents(store)
             if len(found.records) < acknowledged:
                 return f"{acknowledged} backups were told, {len(found.records)} are there"
             verified = await verify_all(found, str(folder / "verify"), lambda *_: None)

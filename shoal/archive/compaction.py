@@ -1,15 +1,15 @@
-"""Making a store of backups smaller, and quicker to read.
+"""Compacts a store of backups: it becomes smaller, and quicker to read.
 
     retired     backups beyond the newest `keep`, with the checkpoint files, changelog and bulk loads that no other one
                 needs: first the record, so that nobody finds a backup that has lost something
     merged      pieces of the changelog that follow each other, small as frequent backups leave them, into pieces
                 of about TARGET_BYTES: the new one is durable before the old ones go; readers prefer the longest one
 
-Checkpoint files are not rewritten: their ranges are kept between a quarter and twice their size by every checkpoint
-(engine/checkpoint/ranges.py). What belongs to a backup that is being made now is touched by neither: it refers to the
-newest one's files, and adds pieces behind the last. It can be interrupted at any time and run again.
+Checkpoint files are not rewritten, because every checkpoint keeps its ranges between a quarter and twice their usual
+size (engine/checkpoint/ranges.py). Neither step touches a backup that is under way: it refers to the newest one's
+files, and adds pieces behind the last. Compaction can be interrupted at any time and run again.
 
-`merge` is one task: it trusts nothing that it reads, runs by itself in any process, and so on Spark too.
+`merge_group` is a task of its own: it verifies everything that it reads, and runs in any process, on Spark too.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from engine.checkpoint import leftovers, removable
 from engine.storage.edits import runs_of
 from replication.interface import ChangelogStore, ObjectExistsError
 from replication.stores import open_store
-from shoal.archive.contents import ArchivedSpace, Found
+from shoal.archive.archived_log import ArchivedEntry, entries_of
+from shoal.archive.contents import ArchivedTablespace, BackupContents
 from shoal.archive.layout import (
+    BackupRecord,
     PieceName,
-    Record,
     bulk_name,
-    damaged,
+    damaged_backup_error,
     log_folder,
     parse_piece,
     piece_name,
     record_name,
 )
-from shoal.archive.pieces import ArchivedEntry, entries_of
 
 TARGET_BYTES = 64 << 20  # of a merged piece
 TIMEOUT = 60.0  # seconds for a call of the store
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MergeGroup:
     """Pieces that follow each other and become one."""
 
     tablespace: str
@@ -55,8 +55,8 @@ class Group:
 
 
 @dataclass(slots=True)
-class Compacted:
-    """What was done."""
+class CompactionSummary:
+    """What a compaction has done."""
 
     retired: int = 0  # backups
     deleted: int = 0  # objects, without the merged pieces
@@ -70,15 +70,16 @@ class Compacted:
 # ---- what is no longer needed ----------------------------------------------------------------------------------------
 
 
-async def retire(found: Found, keep: int, result: Compacted) -> tuple[Record, ...]:
-    """Gives up all but the newest `keep` backups; those that stay. Raises XX001, and what the store raises."""
+async def retire(found: BackupContents, keep: int, result: CompactionSummary) -> tuple[BackupRecord, ...]:
+    """Deletes all but the newest `keep` backups, and returns those that stay. Raises XX001, and what the store
+    raises."""
     stay, gone = found.records[-keep:], found.records[:-keep]
     if not gone:
         return stay
     sizes = {info.name: info.size async for info in found.store.list("")}
     # Manifests are read before the first backup goes: a damaged store is left as it is.
     plans = {
-        tablespace: await _unneeded(ArchivedSpace(found.store, tablespace), stay, gone, sizes)
+        tablespace: await _unneeded_objects(ArchivedTablespace(found.store, tablespace), stay, gone, sizes)
         for tablespace in dict.fromkeys(space.tablespace for record in gone for space in record.spaces)
     }
     for record in gone:
@@ -89,7 +90,9 @@ async def retire(found: Found, keep: int, result: Compacted) -> tuple[Record, ..
     return stay
 
 
-async def _delete(store: ChangelogStore, names: Iterable[str], sizes: dict[str, int], result: Compacted) -> None:
+async def _delete(
+    store: ChangelogStore, names: Iterable[str], sizes: dict[str, int], result: CompactionSummary
+) -> None:
     for name in dict.fromkeys(names):
         await store.delete(name)
         if name in sizes:
@@ -97,10 +100,10 @@ async def _delete(store: ChangelogStore, names: Iterable[str], sizes: dict[str, 
             result.freed += sizes[name]
 
 
-async def _unneeded(
-    space: ArchivedSpace, stay: Sequence[Record], gone: Sequence[Record], sizes: dict[str, int]
+async def _unneeded_objects(
+    space: ArchivedTablespace, stay: Sequence[BackupRecord], gone: Sequence[BackupRecord], sizes: dict[str, int]
 ) -> list[str]:
-    """The objects of a tablespace that only backups that go have needed, in the order in which to delete them."""
+    """The objects of a tablespace that only the deleted backups need, in the order in which to delete them."""
     prefix = f"{space.tablespace}/"
     kept = [item for record in stay for item in record.spaces if item.tablespace == space.tablespace]
     if not kept:  # it was dropped before the oldest backup that stays
@@ -115,7 +118,7 @@ async def _unneeded(
     return [prefix + name for name in names] + await _unneeded_log(space, min(item.after for item in kept))
 
 
-async def _unneeded_log(space: ArchivedSpace, floor: int) -> list[str]:
+async def _unneeded_log(space: ArchivedTablespace, floor: int) -> list[str]:
     """Pieces that end at or before an LSN, and the bulk loads that their entries refer to."""
     pieces = await space.pieces()
     old = [piece for piece in pieces if piece.last <= floor]
@@ -132,21 +135,23 @@ async def _unneeded_log(space: ArchivedSpace, floor: int) -> list[str]:
 # ---- the changelog ---------------------------------------------------------------------------------------------------
 
 
-async def plan(store: ChangelogStore, tablespaces: Iterable[str], target: int = TARGET_BYTES) -> list[Group]:
-    """Which pieces are to be merged."""
+async def plan_merges(
+    store: ChangelogStore, tablespaces: Iterable[str], target: int = TARGET_BYTES
+) -> list[MergeGroup]:
+    """The groups of pieces that are to be merged."""
     groups = []
     for tablespace in tablespaces:
         sizes = await _sizes(store, tablespace)
-        longest = _uncovered(sizes)
+        longest = _without_nested(sizes)
         groups += _groups(tablespace, longest, sizes, target)
     return groups
 
 
-async def tidy(store: ChangelogStore, tablespaces: Iterable[str], result: Compacted) -> None:
-    """Deletes pieces that lie within another one: a merge was broken off before it had done that."""
+async def delete_nested(store: ChangelogStore, tablespaces: Iterable[str], result: CompactionSummary) -> None:
+    """Deletes pieces that lie within another one, which an interrupted merge has left."""
     for tablespace in tablespaces:
         sizes = await _sizes(store, tablespace)
-        longest = _uncovered(sizes)
+        longest = _without_nested(sizes)
         needless = [name for name in sizes if name not in longest]
         for whole in longest:
             if any(whole.first <= name.first and name.last <= whole.last for name in needless):
@@ -163,8 +168,8 @@ async def _sizes(store: ChangelogStore, tablespace: str) -> dict[PieceName, int]
     return {name: info.size async for info in listed if (name := parse_piece(info.name)) is not None}
 
 
-def _uncovered(names: Iterable[PieceName]) -> list[PieceName]:
-    """Without those within another one, in order."""
+def _without_nested(names: Iterable[PieceName]) -> list[PieceName]:
+    """The pieces that lie in no other one, in order."""
     found: list[PieceName] = []
     for name in sorted(names, key=lambda item: (item.first, -item.last)):
         if not found or name.last > found[-1].last:
@@ -172,7 +177,7 @@ def _uncovered(names: Iterable[PieceName]) -> list[PieceName]:
     return found
 
 
-def _groups(tablespace: str, names: Sequence[PieceName], sizes: dict[PieceName, int], target: int) -> list[Group]:
+def _groups(tablespace: str, names: Sequence[PieceName], sizes: dict[PieceName, int], target: int) -> list[MergeGroup]:
     groups: list[list[PieceName]] = []
     for name in names:
         last = groups[-1] if groups else []
@@ -181,33 +186,35 @@ def _groups(tablespace: str, names: Sequence[PieceName], sizes: dict[PieceName, 
             last.append(name)
         else:
             groups.append([name])
-    return [Group(tablespace, tuple(group), sum(sizes[item] for item in group)) for group in groups if len(group) > 1]
+    return [
+        MergeGroup(tablespace, tuple(group), sum(sizes[item] for item in group)) for group in groups if len(group) > 1
+    ]
 
 
-def merge(url: str, group: Group) -> int:
+def merge_group(url: str, group: MergeGroup) -> int:
     """Makes one piece of a group, durable; the originals stay. The number of entries. Raises XX001, and what the store
     raises."""
 
     async def run() -> int:
         store = open_store(url, timeout=TIMEOUT)
         try:
-            return await merge_in(store, group)
+            return await merge_in_store(store, group)
         finally:
             await store.close()
 
     return asyncio.run(run())
 
 
-async def merge_in(store: ChangelogStore, group: Group) -> int:
-    """`merge` in a store that is open."""
+async def merge_in_store(store: ChangelogStore, group: MergeGroup) -> int:
+    """Does the work of `merge_group` in an open store."""
     parts: list[bytes] = []
     count, known = 0, b""
     for piece in group.pieces:
         name = piece_name(group.tablespace, piece.first, piece.last)
         data = await store.get(name)
-        entries = await asyncio.to_thread(_read, data, name, piece, group.tablespace)
+        entries = await asyncio.to_thread(_read_entries, data, name, piece, group.tablespace)
         if known and entries[0].previous != known:
-            raise damaged(f'"{name}" does not continue the piece before it: two histories are mixed')
+            raise damaged_backup_error(f'"{name}" does not continue the piece before it: two histories are mixed')
         known = entries[-1].hash
         count += len(entries)
         parts.append(data)
@@ -216,44 +223,46 @@ async def merge_in(store: ChangelogStore, group: Group) -> int:
     with suppress(ObjectExistsError):  # of a run that was broken off
         await store.put(name, whole)
     if await store.get(name) != whole:
-        raise damaged(f'"{name}" is not what it is made of')
+        raise damaged_backup_error(f'"{name}" is not what it is made of')
     return count
 
 
-async def drop_originals(store: ChangelogStore, group: Group) -> None:
-    """When the whole is there."""
+async def drop_originals(store: ChangelogStore, group: MergeGroup) -> None:
+    """Deletes the originals of a group whose merged piece is durable."""
     for piece in group.pieces:
         await store.delete(piece_name(group.tablespace, piece.first, piece.last))
 
 
 async def _entries(store: ChangelogStore, tablespace: str, piece: PieceName) -> list[ArchivedEntry]:
     name = piece_name(tablespace, piece.first, piece.last)
-    return await asyncio.to_thread(_read, await store.get(name), name, piece, tablespace)
+    return await asyncio.to_thread(_read_entries, await store.get(name), name, piece, tablespace)
 
 
-def _read(data: bytes, name: str, piece: PieceName, tablespace: str) -> list[ArchivedEntry]:
+def _read_entries(data: bytes, name: str, piece: PieceName, tablespace: str) -> list[ArchivedEntry]:
     try:
         return list(entries_of(data, name, piece.first, piece.last, bytes.fromhex(tablespace)))
     except SqlError:
         raise
     except Exception:  # whatever bytes that are none lead to
-        raise damaged(f'"{name}" cannot be read') from None
+        raise damaged_backup_error(f'"{name}" cannot be read') from None
 
 
-OnCompacted = Callable[[str, int, int], None]
+CompactionProgress = Callable[[str, int, int], None]
 """(what is being done, how much of it, of how much)"""
 
 
-async def compact(store: ChangelogStore, groups: Sequence[Group], result: Compacted, progress: OnCompacted) -> None:
+async def compact(
+    store: ChangelogStore, groups: Sequence[MergeGroup], result: CompactionSummary, progress: CompactionProgress
+) -> None:
     """Merges groups one by one, here."""
     total = sum(group.bytes for group in groups)
     for group in groups:
-        await count(store, group, await merge_in(store, group), result)
+        await record_merge(store, group, await merge_in_store(store, group), result)
         progress("changelog", result.bytes, total)
 
 
-async def count(store: ChangelogStore, group: Group, entries: int, result: Compacted) -> None:
-    """A group whose whole is there: its originals go."""
+async def record_merge(store: ChangelogStore, group: MergeGroup, entries: int, result: CompactionSummary) -> None:
+    """Deletes the originals of a merged group, and adds it to the summary."""
     await drop_originals(store, group)
     result.merged += len(group.pieces)
     result.into += 1

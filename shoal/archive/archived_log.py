@@ -13,7 +13,7 @@ from catalog.errors import SqlError
 from replication.commit_parts import Parts, split_parts
 from replication.entry import HAS_FILES, HEADER_SIZE, JOINT, decode_header, entry_hash, flags_and_length, verify
 from replication.log.ledger_object import split_files
-from shoal.archive.layout import damaged
+from shoal.archive.layout import damaged_backup_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ def entries_of(data: bytes, name: str, first: int, last: int, tablespace: bytes)
         try:
             whole = header is not None and verify(view, offset, header)
         except SqlError as error:  # of a newer format
-            raise damaged(f'"{name}": {error.message}') from error
+            raise damaged_backup_error(f'"{name}": {error.message}') from error
         if header is None or not whole or header.lsn != lsn or (known and header.previous != known):
-            raise damaged(f'entry {lsn} in "{name}" cannot be read')
+            raise damaged_backup_error(f'entry {lsn} in "{name}" cannot be read')
         if header.tablespace != tablespace:
-            raise damaged(f'"{name}" belongs to another tablespace')
+            raise damaged_backup_error(f'"{name}" belongs to another tablespace')
         end = offset + HEADER_SIZE + header.length
         known = entry_hash(view[offset:end])
         body = data[offset + HEADER_SIZE : end]
@@ -53,7 +53,7 @@ def entries_of(data: bytes, name: str, first: int, last: int, tablespace: bytes)
         yield ArchivedEntry(lsn, header.commit_time, body, parts, header.previous, known)
         offset = end
     if offset != len(data):
-        raise damaged(f'"{name}" is longer than its entries')
+        raise damaged_backup_error(f'"{name}" is longer than its entries')
 
 
 def bodies_of(data: bytes) -> Iterator[bytes]:

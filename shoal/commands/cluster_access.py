@@ -1,4 +1,4 @@
-"""What the commands share: opening a cluster without changing it, tables of text, asking a node something in SQL."""
+"""Functions that the commands share: access to a cluster without changing it, SQL to a node, formatting of text."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 @dataclass(slots=True)
-class Cluster:
-    """A cluster that is looked at. `url` is without credentials."""
+class ClusterAccess:
+    """An open cluster. `url` is without credentials."""
 
     url: str
     coordination: Coordination
@@ -57,9 +57,9 @@ class Cluster:
         return self.address(tablespace.epoch.leader)
 
 
-def run_looking(work: Coroutine[Any, Any, int]) -> int:
+def run_command(work: Coroutine[Any, Any, int]) -> int:
     """Runs a command; what keeps it from its end is a ConfigError or SqlError."""
-    logging.getLogger("shoal").setLevel(logging.ERROR)  # who looks is told what matters by the command itself
+    logging.getLogger("shoal").setLevel(logging.ERROR)  # the command itself reports what matters
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
         return asyncio.run(work)
@@ -68,27 +68,27 @@ def run_looking(work: Coroutine[Any, Any, int]) -> int:
 
 
 @contextlib.asynccontextmanager
-async def looking_at(url: str) -> AsyncIterator[Cluster]:
+async def open_cluster(url: str) -> AsyncIterator[ClusterAccess]:
     """The cluster at an address, as it is now. Raises SqlError, ConfigError."""
     coordination = await open_coordination(url, timeout=PATIENCE, create=False)
     try:
 
-        async def shared() -> Coordination:
+        async def share_session() -> Coordination:
             return coordination
 
-        observer = Observer(shared, shared_session=True)
+        observer = Observer(share_session, shared_session=True)
         await observer.start()
         try:
             if observer.stale:
                 raise ConfigError(f"{coordination.address.url} does not answer")
-            yield Cluster(coordination.address.url, coordination, observer)
+            yield ClusterAccess(coordination.address.url, coordination, observer)
         finally:
             await observer.close()
     finally:
         await coordination.close()
 
 
-class Stores:
+class OpenStores:
     """The changelog stores of a tablespace, opened once each."""
 
     def __init__(self, default: str) -> None:
@@ -125,33 +125,33 @@ def conninfo(user: str, dsn: str = LOCAL, **given: str | int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def asking(where: str) -> AsyncIterator[Connection]:
+async def open_session(where: str) -> AsyncIterator[Connection]:
     """A session of a node, by libpq: passwords, TLS and several hosts as it has them. `where`: of `conninfo`. Raises
     ConfigError when there is none; inside, SqlError with what the node says, ConfigError when it is gone."""
     try:
         connection = await Connection.connect(where, autocommit=True, fallback_application_name="shoal")
     except psycopg.Error as error:
-        raise said(error) from error
+        raise server_error(error) from error
     try:
         yield connection
     except psycopg.Error as error:
-        raise said(error) from error
+        raise server_error(error) from error
     finally:
         await connection.close()
 
 
-async def ask(where: str, sql: LiteralString | bytes, *, timeout: float) -> list[tuple[Any, ...]]:
+async def query_node(where: str, sql: LiteralString | bytes, *, timeout: float) -> list[tuple[Any, ...]]:
     """The rows of a query in a session of its own. Raises SqlError, ConfigError, after `timeout` seconds too."""
     try:
-        async with asyncio.timeout(timeout), asking(where) as connection:
+        async with asyncio.timeout(timeout), open_session(where) as connection:
             return await (await connection.execute(sql)).fetchall()
     except TimeoutError:
         node = conninfo_to_dict(where)
         raise ConfigError(f"{node.get('host')}:{node.get('port')} did not answer within {timeout:g} s") from None
 
 
-def said(error: psycopg.Error) -> SqlError | ConfigError:
-    """What the server says; or libpq, as one line."""
+def server_error(error: psycopg.Error) -> SqlError | ConfigError:
+    """The server's error; or libpq's, as one line."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
         return ConfigError(one_line(str(error)))
@@ -184,7 +184,7 @@ def timestamp(value: int) -> str:
     return (EPOCH + timedelta(microseconds=value)).isoformat(" ", "milliseconds").replace("+00:00", "Z")
 
 
-def moment(value: int) -> str | None:
+def timestamp_or_none(value: int) -> str | None:
     """For JSON; None for 0, which is never."""
     return timestamp(value) if value else None
 

@@ -1,4 +1,4 @@
-"""A data directory as a database was at an LSN or a time, from a store of backups.
+"""Restores a data directory as of an LSN or a time from a store of backups.
 
     DIR.restoring/restoring.json    what it is to become: the same command goes on where it was broken off
     DIR.restoring/...               the checkpoint below, then the log behind it
@@ -36,9 +36,9 @@ from engine.storage.joints import whole
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.views import Generation
 from replication.commit_parts import Parts
-from shoal.archive.contents import ArchivedSpace, Found, reach, stored_bytes
-from shoal.archive.layout import PieceName, Record, SpaceRecord
-from shoal.archive.pieces import ArchivedEntry
+from shoal.archive.archived_log import ArchivedEntry
+from shoal.archive.contents import ArchivedTablespace, BackupContents, last_reachable_lsn, stored_bytes
+from shoal.archive.layout import BackupRecord, PieceName, TablespaceRecord
 
 RESTORING = ".restoring"
 PLAN = "restoring.json"
@@ -47,26 +47,26 @@ FIRST = "pg_default"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What is wanted: an LSN of pg_default, or a time (microseconds since 2000-01-01 UTC), or with neither the end of
-    the newest backup."""
+class RestoreTarget:
+    """The target of a restore: an LSN of pg_default, or a time (microseconds since 2000-01-01 UTC), or with neither the
+    end of the newest backup."""
 
     lsn: int | None = None
     time: int | None = None
 
 
 @dataclass(slots=True)
-class SpacePlan:
-    """What a tablespace is made of: a checkpoint, and the log behind it up to `lsn`."""
+class TablespacePlan:
+    """The plan to restore a tablespace: a checkpoint, and the log behind it up to `lsn`."""
 
-    archived: ArchivedSpace
+    archived: ArchivedTablespace
     name: str
     manifest: Manifest
     pieces: Sequence[PieceName]
     lsn: int
     time: int = 0  # commit time of the entry there; 0: not known
     joints: list[tuple[int, Parts]] = field(default_factory=list)  # of the log behind the checkpoint, beyond `lsn` too
-    lacking: SqlError | None = None  # why it cannot be had as of that moment, if it was there then
+    unreachable_error: SqlError | None = None  # why it cannot be had as of that moment, if it was there then
 
     @property
     def tablespace(self) -> str:
@@ -77,42 +77,44 @@ class SpacePlan:
         return self.archived.entries(self.pieces, after, upto, known)
 
 
-OnRestored = Callable[[str, int, int], None]
+RestoreProgress = Callable[[str, int, int], None]
 """(what is being done, how much of it, of how much)"""
 
 
-async def plan(found: Found, target: Target) -> list[SpacePlan]:
-    """What a restore is made of, pg_default first. Raises 22023 for what cannot be reached, which says what can, and
-    XX001 for damage."""
-    record = _record(found, target)
+async def plan_restore(found: BackupContents, target: RestoreTarget) -> list[TablespacePlan]:
+    """The plans of all tablespaces, pg_default first. Raises 22023 for a target that cannot be reached, with those that
+    can, and XX001 for damage."""
+    record = _find_record(found, target)
     first = await _plan_first(found, record.spaces[0], target)
     if target.lsn is None and target.time is None:
         return [first, *[await _plan_end(found, space) for space in record.spaces[1:]]]
     others = [await _plan_other(found, space, first.time) for space in record.spaces[1:]]
-    others += [_given_up(item) for item in await _dropped_before(found, record, first.time)]
-    _agree([first, *(item for item in others if item.lacking is None)])
+    others += [_plan_dropped(item) for item in await _plan_dropped_before(found, record, first.time)]
+    _align_ends([first, *(item for item in others if item.unreachable_error is None)])
     return [first, *others]
 
 
-async def _plan_end(found: Found, space: SpaceRecord) -> SpacePlan:
+async def _plan_end(found: BackupContents, space: TablespaceRecord) -> TablespacePlan:
     """A tablespace as of the end of its backup."""
-    known = await _known(found, space.tablespace)
+    known = await _read_archive(found, space.tablespace)
     below = [item for item in known.checkpoints if item.lsn <= space.lsn]
-    return SpacePlan(known.archived, space.name, below[-1], known.pieces, space.lsn, space.time)
+    return TablespacePlan(known.archived, space.name, below[-1], known.pieces, space.lsn, space.time)
 
 
-async def _plan_other(found: Found, space: SpaceRecord, time: int) -> SpacePlan:
+async def _plan_other(found: BackupContents, space: TablespaceRecord, time: int) -> TablespacePlan:
     """A tablespace beside pg_default as of a time, at which it may not have been there yet."""
-    known = await _known(found, space.tablespace)
+    known = await _read_archive(found, space.tablespace)
     try:
         return await _plan_space(found, space, time, known)
     except SqlError as error:
         if error.sqlstate != "22023":
             raise
-        return SpacePlan(known.archived, space.name, known.checkpoints[0], known.pieces, 0, lacking=error)
+        return TablespacePlan(
+            known.archived, space.name, known.checkpoints[0], known.pieces, 0, unreachable_error=error
+        )
 
 
-async def _dropped_before(found: Found, record: Record, time: int) -> list[SpacePlan]:
+async def _plan_dropped_before(found: BackupContents, record: BackupRecord, time: int) -> list[TablespacePlan]:
     """The tablespaces that the backup before this one has, and this one no more."""
     place = found.records.index(record)
     if not place:
@@ -122,15 +124,15 @@ async def _dropped_before(found: Found, record: Record, time: int) -> list[Space
     return [await _plan_other(found, space, time) for space in gone]
 
 
-def _given_up(item: SpacePlan) -> SpacePlan:
+def _plan_dropped(item: TablespacePlan) -> TablespacePlan:
     """One that was dropped before its changelog was archived."""
-    if item.lacking is None:
+    if item.unreachable_error is None:
         message = f'tablespace "{item.name}" was dropped soon after that, and no backup has its changelog up to then'
-        item.lacking = SqlError("22023", message, hint=reachable([item.manifest], item.pieces))
+        item.unreachable_error = SqlError("22023", message, hint=describe_reachable([item.manifest], item.pieces))
     return item
 
 
-def _record(found: Found, target: Target) -> Record:
+def _find_record(found: BackupContents, target: RestoreTarget) -> BackupRecord:
     """The oldest backup that reaches as far, or the newest one."""
     if not found.records:
         raise SqlError("22023", f"{found.store.url} holds no complete backup")
@@ -146,27 +148,31 @@ def _record(found: Found, target: Target) -> Record:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    archived: ArchivedSpace
+class _Archive:
+    archived: ArchivedTablespace
     checkpoints: Sequence[Manifest]
     pieces: Sequence[PieceName]
 
 
-async def _known(found: Found, tablespace: str) -> _Known:
-    archived = ArchivedSpace(found.store, tablespace)
+async def _read_archive(found: BackupContents, tablespace: str) -> _Archive:
+    archived = ArchivedTablespace(found.store, tablespace)
     manifests = [await archived.manifest(lsn) for lsn in await archived.checkpoints()]
-    return _Known(archived, manifests, await archived.pieces())
+    return _Archive(archived, manifests, await archived.pieces())
 
 
-async def _plan_first(found: Found, space: SpaceRecord, target: Target) -> SpacePlan:
-    known = await _known(found, space.tablespace)
+async def _plan_first(found: BackupContents, space: TablespaceRecord, target: RestoreTarget) -> TablespacePlan:
+    known = await _read_archive(found, space.tablespace)
     if target.lsn is not None:
-        below = [item for item in known.checkpoints if item.lsn <= target.lsn <= reach(known.pieces, item.lsn)]
+        below = [
+            item for item in known.checkpoints if item.lsn <= target.lsn <= last_reachable_lsn(known.pieces, item.lsn)
+        ]
         if not below:
             raise SqlError(
-                "22023", f"LSN {target.lsn} cannot be restored", hint=reachable(known.checkpoints, known.pieces)
+                "22023",
+                f"LSN {target.lsn} cannot be restored",
+                hint=describe_reachable(known.checkpoints, known.pieces),
             )
-        made = SpacePlan(known.archived, space.name, below[-1], known.pieces, target.lsn, below[-1].commit_time)
+        made = TablespacePlan(known.archived, space.name, below[-1], known.pieces, target.lsn, below[-1].commit_time)
         async for entry in made.entries(max(target.lsn - 1, made.manifest.lsn), target.lsn):
             made.time = entry.commit_time
         return made
@@ -175,17 +181,17 @@ async def _plan_first(found: Found, space: SpaceRecord, target: Target) -> Space
     return await _plan_end(found, space)
 
 
-async def _plan_space(found: Found, space: SpaceRecord, time: int, known: _Known) -> SpacePlan:
+async def _plan_space(found: BackupContents, space: TablespaceRecord, time: int, known: _Archive) -> TablespacePlan:
     """A tablespace as of a time: everything before the first entry that was committed later."""
     below = [item for item in known.checkpoints if item.commit_time <= time]
     if not below:
         what = "" if space.name == FIRST else f' of tablespace "{space.name}"'
-        hint = reachable(known.checkpoints, known.pieces) if space.name == FIRST else ""
+        hint = describe_reachable(known.checkpoints, known.pieces) if space.name == FIRST else ""
         raise SqlError("22023", f"no backup{what} is as old as that", hint=hint)
     manifest = below[-1]
-    made = SpacePlan(known.archived, space.name, manifest, known.pieces, manifest.lsn, manifest.commit_time)
+    made = TablespacePlan(known.archived, space.name, manifest, known.pieces, manifest.lsn, manifest.commit_time)
     later = False
-    async for entry in made.entries(manifest.lsn, reach(known.pieces, manifest.lsn)):
+    async for entry in made.entries(manifest.lsn, last_reachable_lsn(known.pieces, manifest.lsn)):
         if entry.parts:
             made.joints.append((entry.lsn, entry.parts))
         if entry.commit_time > time:
@@ -195,9 +201,9 @@ async def _plan_space(found: Found, space: SpaceRecord, time: int, known: _Known
         elif not entry.parts and entry.commit_time > time + JOINT_REACH:
             break
     end = max([manifest.lsn, *(item.lsn for item in known.checkpoints), *(piece.last for piece in known.pieces)])
-    if not later and reach(known.pieces, manifest.lsn) < end:
+    if not later and last_reachable_lsn(known.pieces, manifest.lsn) < end:
         message = f'tablespace "{space.name}" has no changelog of that time in the backups'
-        raise SqlError("22023", message, hint=reachable(known.checkpoints, known.pieces))
+        raise SqlError("22023", message, hint=describe_reachable(known.checkpoints, known.pieces))
     if not later and space.name == FIRST and time > made.time + JOINT_REACH:
         _check_reached(found, made, time)
     return made
@@ -208,7 +214,7 @@ JOINT_REACH = 60_000_000
 been set back meanwhile."""
 
 
-def _check_reached(found: Found, made: SpacePlan, time: int) -> None:
+def _check_reached(found: BackupContents, made: TablespacePlan, time: int) -> None:
     """Raises 22023 for a time that is later than the newest backup was made."""
     if time > found.records[-1].created:
         raise SqlError(
@@ -216,7 +222,7 @@ def _check_reached(found: Found, made: SpacePlan, time: int) -> None:
         )
 
 
-def _agree(spaces: Sequence[SpacePlan]) -> None:
+def _align_ends(spaces: Sequence[TablespacePlan]) -> None:
     """Moves the ends of the tablespaces beside pg_default so that no transaction over several is torn."""
     joints = [{tablespace.hex(): lsn for tablespace, lsn in parts} for item in spaces[1:] for _, parts in item.joints]
     ends = whole({item.tablespace: item.lsn for item in spaces}, spaces[0].tablespace, joints)
@@ -226,11 +232,11 @@ def _agree(spaces: Sequence[SpacePlan]) -> None:
             raise SqlError("22023", f'tablespace "{item.name}" has no checkpoint that is as old; choose a later LSN')
 
 
-def reachable(checkpoints: Iterable[Manifest], pieces: Sequence[PieceName]) -> str:
+def describe_reachable(checkpoints: Iterable[Manifest], pieces: Sequence[PieceName]) -> str:
     """'These can be restored: LSN 1 to 90, 120 to 200.'"""
     spans: list[list[int]] = []
     for manifest in checkpoints:
-        end = reach(pieces, manifest.lsn)
+        end = last_reachable_lsn(pieces, manifest.lsn)
         if spans and manifest.lsn <= spans[-1][1] + 1:
             spans[-1][1] = max(spans[-1][1], end)
         else:
@@ -242,7 +248,7 @@ def reachable(checkpoints: Iterable[Manifest], pieces: Sequence[PieceName]) -> s
 # ---- doing it -------------------------------------------------------------------------------------------------------
 
 
-async def restore(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored) -> None:
+async def restore_directory(spaces: Sequence[TablespacePlan], directory: str, progress: RestoreProgress) -> None:
     """Makes `directory`, which must not exist or be empty, what was planned. Broken off, the same call goes on.
 
     Raises 55000 for a directory with something in it, or with a restore of something else that was broken off, XX001
@@ -252,9 +258,9 @@ async def restore(spaces: Sequence[SpacePlan], directory: str, progress: OnResto
     if os.path.lexists(directory) and not (os.path.isdir(directory) and not os.listdir(directory)):
         raise SqlError("55000", f'"{directory}" already exists: a restore never overwrites; choose another directory')
     work = directory + RESTORING
-    _begin(work, {item.tablespace: item.lsn for item in spaces})
-    await _restore_all(spaces, work, progress)
-    await asyncio.to_thread(_become_another, work, spaces[0].lsn)
+    _prepare_folder(work, {item.tablespace: item.lsn for item in spaces})
+    await _restore_tablespaces(spaces, work, progress)
+    await asyncio.to_thread(_assign_new_id, work, spaces[0].lsn)
     os.unlink(os.path.join(work, PLAN))
     if os.path.isdir(directory):
         os.rmdir(directory)
@@ -266,7 +272,7 @@ async def restore(spaces: Sequence[SpacePlan], directory: str, progress: OnResto
         os.close(fd)
 
 
-def _begin(work: str, ends: Mapping[str, int]) -> None:
+def _prepare_folder(work: str, ends: Mapping[str, int]) -> None:
     """The folder of the restore, with what it is to become. Raises 55000 for one that is to become something else."""
     path = os.path.join(work, PLAN)
     wanted = orjson.dumps(ends, option=orjson.OPT_SORT_KEYS)
@@ -282,7 +288,7 @@ def _begin(work: str, ends: Mapping[str, int]) -> None:
         file.write(wanted)
 
 
-async def fill(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored) -> list[str]:
+async def fill(spaces: Sequence[TablespacePlan], directory: str, progress: RestoreProgress) -> list[str]:
     """Makes a directory what was planned, under the tablespaces' own ids; where each is, pg_default first. Broken off,
     the same call goes on; what is there of another plan goes. Raises XX001 for damage; errors of the store pass
     through."""
@@ -293,25 +299,27 @@ async def fill(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         os.makedirs(directory, 0o700)
         Path(path).write_bytes(wanted)
-    there = await _restore_all(spaces, directory, progress)
+    there = await _restore_tablespaces(spaces, directory, progress)
     return [_path_of(item, directory) for item in there]
 
 
-async def _restore_all(spaces: Sequence[SpacePlan], directory: str, progress: OnRestored) -> list[SpacePlan]:
+async def _restore_tablespaces(
+    spaces: Sequence[TablespacePlan], directory: str, progress: RestoreProgress
+) -> list[TablespacePlan]:
     """Fills the directories of those that there were at the moment; which. Raises 22023 for one that is lacking."""
     first, *others = spaces
-    await _restore_space(first, directory, progress)
+    await _restore_tablespace(first, directory, progress)
     names = await asyncio.to_thread(_tablespaces, directory)
     planned = {item.tablespace: item for item in others}
     for identity, name in names.items():
-        lacking = planned[identity].lacking if identity in planned else None
+        lacking = planned[identity].unreachable_error if identity in planned else None
         if identity not in planned or lacking is not None:
             reason = "no backup has its state at that moment" if lacking is None else lacking.message
             message = f'LSN {first.lsn} cannot be restored: tablespace "{name}" was there, and {reason}'
             raise SqlError("22023", message, hint=lacking.hint if lacking is not None else "")
     there = [first, *(item for item in others if item.tablespace in names)]
     for item in there[1:]:
-        await _restore_space(item, _path_of(item, directory), progress)
+        await _restore_tablespace(item, _path_of(item, directory), progress)
     return there
 
 
@@ -327,12 +335,12 @@ def _tablespaces(directory: str) -> dict[str, str]:
     return {item.identity: item.name for item in found if isinstance(item, Tablespace) and item.identity}
 
 
-def _path_of(item: SpacePlan, directory: str) -> str:
+def _path_of(item: TablespacePlan, directory: str) -> str:
     """Where a tablespace lies in a data directory."""
     return directory if item.name == FIRST else os.path.join(directory, SPACES, item.tablespace)
 
 
-async def _restore_space(item: SpacePlan, path: str, progress: OnRestored) -> None:
+async def _restore_tablespace(item: TablespacePlan, path: str, progress: RestoreProgress) -> None:
     first = item.name == FIRST
     if not os.path.exists(os.path.join(path, "rows")):
         os.makedirs(path, 0o700, exist_ok=True)
@@ -347,15 +355,15 @@ async def _restore_space(item: SpacePlan, path: str, progress: OnRestored) -> No
     label = f"changelog to LSN {item.lsn}" if first else f"{item.name}: changelog"
     begin = item.manifest.lsn
 
-    def applied(lsn: int) -> None:
+    def on_applied(lsn: int) -> None:
         progress(label, lsn - begin, max(item.lsn - begin, 1))
 
     if item.lsn > begin:
-        await replay(path, lambda after: item.entries(after, item.lsn), item.archived.fetch_bulk, applied)
+        await replay(path, lambda after: item.entries(after, item.lsn), item.archived.fetch_bulk, on_applied)
 
 
-def _become_another(path: str, lsn: int) -> None:
-    """Gives a tablespace an id of its own, and leaves nothing but its rows."""
+def _assign_new_id(path: str, lsn: int) -> None:
+    """Gives a tablespace a new id, and keeps nothing but its rows."""
     tables = Checkpoint(os.path.join(path, "rows"))
     try:
         if tables.flushed_lsn != lsn:

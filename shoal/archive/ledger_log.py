@@ -1,4 +1,4 @@
-"""The changelog of a cluster's node, read for backups: the objects of its ledgers in the cluster's store.
+"""Reads the changelog of a cluster's node for backups: the objects of its ledgers in the cluster's store.
 
 Only the leader of a tablespace knows where its log ends. Ledgers are dropped by their own rules (docs/cluster.md), that
 a backup cannot hold up: what it needs is young, and where it is gone all the same the backup says so.
@@ -20,13 +20,13 @@ from replication.log.leader import LeaderLog
 from replication.log.ledger_object import Position, VerifiedEntry, decode_object
 from replication.log.objects import LocatedObject, ObjectMap
 from replication.log.settings import LogGoneError, StoreOf
-from shoal.archive.logs import PIECE_BYTES
-from shoal.archive.pieces import part_of
+from shoal.archive.archived_log import part_of
+from shoal.archive.log_source import PIECE_BYTES
 
 
 class LedgerLog:
-    """shoal.archive.logs.LogSource over ledgers. `leader` gives what leads the tablespace on this node, None if it does
-    not; `scratch` is a local directory."""
+    """shoal.archive.log_source.LogSource over ledgers. `leader` returns this node's term as the tablespace's leader,
+    None if it does not lead; `scratch` is a local directory."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class LedgerLog:
         self._scratch = scratch
         self._bulk: dict[str, tuple[str, int]] = {}  # bulk segments that entries refer to: store and ledger
 
-    def _leading(self) -> LeaderLog:
+    def _require_leader(self) -> LeaderLog:
         leader = self._leader()
         if leader is None:
             raise SqlError(
@@ -53,15 +53,15 @@ class LedgerLog:
             )
         return leader
 
-    def mark(self, lsn: int) -> EntryMark:
+    def entry_mark(self, lsn: int) -> EntryMark:
         """What is known of the entry at the LSN that is durable now. Raises 55000 on a node that leads no more."""
-        head = self._leading().head
+        head = self._require_leader().head
         if head.lsn != lsn:
             raise SqlError("55000", "this node has just lost its leadership: the backup is not written")
         return EntryMark(head.hash, head.commit_time)
 
     def oldest(self) -> int | None:
-        return self._leading().list.listed.first_lsn
+        return self._require_leader().list.listed.first_lsn
 
     def hold(self, holder: str, after: int | None) -> None:
         """Ledgers go by their own rules."""
@@ -79,7 +79,7 @@ class LedgerLog:
         return decode_head(found.data)
 
     async def entries(self, after: int, upto: int) -> AsyncIterator[LogEntry]:
-        """The entries above `after` up to one that is committed, verified. Raises as `pieces`."""
+        """The entries above `after` up to one that is committed, verified. Raises as `entry_runs`."""
         async for found, _, read in self._objects(after, upto):
             for item in read:
                 self._bulk.update(dict.fromkeys(item.entry.files, (found.ledger.store, found.item.ledger)))
@@ -90,7 +90,7 @@ class LedgerLog:
         url, ledger = self._bulk[name]
         await self._store_at(url).get_file(bulk_name(self._tablespace, ledger, name), path)
 
-    async def pieces(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
+    async def entry_runs(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
         """Raises 55000 for what has been dropped meanwhile, XX001 for damage."""
         parts: list[bytes] = []
         entries: list[VerifiedEntry] = []

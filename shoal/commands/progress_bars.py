@@ -1,4 +1,4 @@
-"""Bars for what takes long, on standard error, where somebody looks at it."""
+"""Progress bars for long work, on standard error if it is a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Bars:
         self._progress.update(self._tasks[what], completed=done, total=max(total, 1) if total else max(done, 1))
 
     def finish(self) -> None:
-        """Everything is done: what was judged too high is."""
+        """Fills all bars, whose totals may have been estimated too high."""
         for task in self._progress.tasks:
             self._progress.update(task.id, completed=task.total)
 

@@ -1,4 +1,4 @@
-"""A backup of a running node, into a store of objects, and what a node reads of others.
+"""Writes backups of a running node into a store of objects, and copies databases out of backups.
 
     1. what the log has behind the last backup is held
     2. a checkpoint of every tablespace, which shares files with the newest one that is there
@@ -37,22 +37,22 @@ from replication.interface import (
     StoreUnavailableError,
 )
 from replication.stores import open_store
-from shoal.archive.contents import ArchivedSpace, Found, look
+from shoal.archive.archived_log import bodies_of, entries_of
+from shoal.archive.contents import ArchivedTablespace, BackupContents, read_contents
 from shoal.archive.layout import (
     FORMAT,
     OWNER,
-    Owner,
+    BackupOwner,
+    BackupRecord,
     PieceName,
-    Record,
-    SpaceRecord,
+    TablespaceRecord,
     bulk_name,
     encode,
     piece_name,
     record_name,
 )
-from shoal.archive.logs import LogSource
-from shoal.archive.pieces import bodies_of, entries_of
-from shoal.archive.restoring import OnRestored, Target, fill, plan
+from shoal.archive.log_source import LogSource
+from shoal.archive.restore import RestoreProgress, RestoreTarget, fill, plan_restore
 
 if TYPE_CHECKING:
     from engine.node.node import Node
@@ -63,7 +63,7 @@ TIMEOUT = 60.0  # seconds for a call of the store
 
 
 @dataclass(slots=True)
-class Status:
+class BackupStatus:
     """How far the backup has come that runs now, for shoal_backup_progress()."""
 
     step: str = "looking"  # looking, checkpoint, changelog
@@ -78,13 +78,13 @@ class Status:
 
 
 @dataclass(slots=True)
-class _Space:
+class _BackupTablespace:
     """A tablespace on its way into the store."""
 
     name: str
     space: Tablespace
     source: LogSource
-    archived: ArchivedSpace
+    archived: ArchivedTablespace
     pieces: list[PieceName]
     newest: Manifest | None  # the checkpoint that is there
     manifest: Manifest | None = None
@@ -100,7 +100,7 @@ class _Space:
         return max(last, 0 if self.newest is None else self.newest.lsn)
 
 
-class Backups:
+class NodeBackups:
     """The backups that a node makes, one at a time, and those out of which it copies databases. `source` gives the
     changelog of a tablespace, by id; `scratch` and `restores` are local directories that are made when they are
     needed."""
@@ -110,10 +110,10 @@ class Backups:
         self._source = source
         self._scratch = scratch
         self._restores = restores
-        self._status: Status | None = None
+        self._status: BackupStatus | None = None
 
     def progress(self) -> str | None:
-        """How far the backup is that runs, as JSON; None while none does."""
+        """The progress of the backup under way, as JSON; None without one."""
         return None if self._status is None else self._status.text()
 
     async def write(self, url: str) -> int:
@@ -124,7 +124,7 @@ class Backups:
         """
         if self._status is not None:
             raise SqlError("55006", "another backup is being made", hint="Wait until it is done.")
-        self._status = Status()
+        self._status = BackupStatus()
         try:
             store = open_store(url, timeout=TIMEOUT)
             try:
@@ -140,7 +140,7 @@ class Backups:
 
     # --- databases out of a backup -------------------------------------------------------------------------------
 
-    async def fill(self, url: str, lsn: int | None, time: int | None, name: str, report: OnRestored) -> list[str]:
+    async def fill(self, url: str, lsn: int | None, time: int | None, name: str, report: RestoreProgress) -> list[str]:
         """Directories with the tablespaces that are in the backups at a URL, pg_default first, as of an LSN or a time
         (microseconds since 2000-01-01 UTC), or with neither of the newest backup. They stay until `let_go` of the same
         name, so that a call that was broken off is gone on from.
@@ -152,7 +152,9 @@ class Backups:
         try:
             store = open_store(url, timeout=TIMEOUT)
             try:
-                return await fill(await plan(await look(store), Target(lsn, time)), directory, report)
+                return await fill(
+                    await plan_restore(await read_contents(store), RestoreTarget(lsn, time)), directory, report
+                )
             finally:
                 await store.close()
         except ObjectDamagedError as error:
@@ -178,7 +180,12 @@ class _Backup:
     """One of them."""
 
     def __init__(
-        self, node: Node, store: ChangelogStore, source: Callable[[bytes], LogSource], scratch: str, status: Status
+        self,
+        node: Node,
+        store: ChangelogStore,
+        source: Callable[[bytes], LogSource],
+        scratch: str,
+        status: BackupStatus,
     ) -> None:
         self._node = node
         self._store = store
@@ -189,36 +196,40 @@ class _Backup:
         self._written = 0
 
     async def run(self) -> int:
-        found = await look(self._store)
-        spaces = [await self._known(name, space) for name, space in spaces_of(self._node).items()]
-        await self._claim(found, spaces[0])
+        found = await read_contents(self._store)
+        spaces = [await self._read_tablespace(name, space) for name, space in spaces_of(self._node).items()]
+        await self._claim_store(found, spaces[0])
         try:
             for item in spaces:
                 archived = self._archived_upto(item)
                 item.source.hold(self._holder, item.space.durable_lsn if archived is None else archived)
             for item in spaces:
-                item.manifest = await self._checkpoint(item)
-            ends = [(item.space.durable_lsn, item.source.mark(item.space.durable_lsn)) for item in spaces]  # one moment
-            records = [await self._log(item, lsn, mark) for item, (lsn, mark) in zip(spaces, ends, strict=True)]
+                item.manifest = await self._write_checkpoint(item)
+            ends = [
+                (item.space.durable_lsn, item.source.entry_mark(item.space.durable_lsn)) for item in spaces
+            ]  # one moment
+            records = [await self._archive_log(item, lsn, mark) for item, (lsn, mark) in zip(spaces, ends, strict=True)]
         finally:
             for item in spaces:
                 item.source.hold(self._holder, None)
         created = max(self._node.clock(), found.records[-1].created + 1 if found.records else 0)
         await self._store.put(
-            record_name(created), encode(Record(FORMAT, created, RELEASE, self._written, tuple(records)))
+            record_name(created), encode(BackupRecord(FORMAT, created, RELEASE, self._written, tuple(records)))
         )
         return records[0].lsn
 
-    async def _known(self, name: str, space: Tablespace) -> _Space:
-        archived = ArchivedSpace(self._store, space.tablespace_id.hex())
+    async def _read_tablespace(self, name: str, space: Tablespace) -> _BackupTablespace:
+        archived = ArchivedTablespace(self._store, space.tablespace_id.hex())
         lsns = await archived.checkpoints()
         newest = await archived.manifest(lsns[-1]) if lsns else None
-        return _Space(name, space, self._source(space.tablespace_id), archived, await archived.pieces(), newest)
+        return _BackupTablespace(
+            name, space, self._source(space.tablespace_id), archived, await archived.pieces(), newest
+        )
 
-    async def _claim(self, found: Found, first: _Space) -> None:
+    async def _claim_store(self, found: BackupContents, first: _BackupTablespace) -> None:
         """Says whose backups these are, or finds that they are another's."""
         if found.owner is None:
-            owner = Owner(FORMAT, first.identity, self._node.clock())
+            owner = BackupOwner(FORMAT, first.identity, self._node.clock())
             await self._store.put(OWNER, encode(owner))
         elif found.owner.tablespace != first.identity:
             raise SqlError(
@@ -229,7 +240,7 @@ class _Backup:
         if first.end > first.space.durable_lsn:
             raise SqlError("55000", f"{self._store.url} holds LSN {first.end}, this database {first.space.durable_lsn}")
 
-    def _archived_upto(self, item: _Space) -> int | None:
+    def _archived_upto(self, item: _BackupTablespace) -> int | None:
         """Where what is archived ends, if the node's log still goes on from there."""
         oldest = item.source.oldest()
         if (item.pieces or item.newest is not None) and oldest is not None and oldest <= item.end + 1:
@@ -238,7 +249,7 @@ class _Backup:
 
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
-    async def _checkpoint(self, item: _Space) -> Manifest:
+    async def _write_checkpoint(self, item: _BackupTablespace) -> Manifest:
         status = self._status
         status.step, status.tablespace, status.done = "checkpoint", item.name, 0
         status.total = sum(item.space.sizes_of(table.storage_id for table in self._tables(item)).values())
@@ -252,8 +263,8 @@ class _Backup:
             self._store,
             item.identity,
             self._scratch,
-            item.source.mark,
-            described=self._described(item),
+            item.source.entry_mark,
+            described=self._describe(item),
             previous=item.newest,
             progress=report,
             options=Options(resumable=True),
@@ -262,38 +273,38 @@ class _Backup:
             self._written += sum(file.bytes for file in manifest.files() if file.name.startswith(manifest.folder))
         return manifest
 
-    def _described(self, item: _Space) -> Described | None:
-        """What the catalog says of a tablespace in which it does not lie."""
+    def _describe(self, item: _BackupTablespace) -> Described | None:
+        """The catalog's description of a tablespace other than pg_default."""
         catalog = self._node.shared_catalog
         if item.name == "pg_default":
             return None
         return Described(catalog.tablespaces[item.name], catalog.objects.values())
 
-    def _tables(self, item: _Space) -> list[Table]:
+    def _tables(self, item: _BackupTablespace) -> list[Table]:
         catalog = self._node.shared_catalog
         place = catalog.tablespaces[item.name]
         return [found for found in catalog.objects.values() if isinstance(found, Table) and found.tablespace == place]
 
     # --- the changelog -------------------------------------------------------------------------------------------
 
-    async def _log(self, item: _Space, upto: int, mark: EntryMark) -> SpaceRecord:
-        """Archives the log up to an LSN, of which `mark` tells."""
+    async def _archive_log(self, item: _BackupTablespace, upto: int, mark: EntryMark) -> TablespaceRecord:
+        """Archives the log up to an LSN; `mark` is the entry there."""
         assert item.manifest is not None
         lsn = item.manifest.lsn
         archived = self._archived_upto(item)
         after = lsn if archived is None else archived
         self._status.step, self._status.tablespace, self._status.done = "changelog", item.name, 0
         known = b"" if archived is None else await self._last_hash(item)
-        async for piece in item.source.pieces(after, upto):
+        async for piece in item.source.entry_runs(after, upto):
             if known and piece.previous != known:
                 raise SqlError(
                     "55000", f"{self._store.url} holds another history of this database: choose another place"
                 )
             await self._put_piece(item, piece)
             known = piece.hash
-        return SpaceRecord(item.name, item.identity, lsn, after, upto, mark.commit_time, mark.hash)
+        return TablespaceRecord(item.name, item.identity, lsn, after, upto, mark.commit_time, mark.hash)
 
-    async def _last_hash(self, item: _Space) -> bytes:
+    async def _last_hash(self, item: _BackupTablespace) -> bytes:
         """The hash of the last entry that the store has, or has the state at; b"" for not known."""
         if item.newest is not None and item.newest.lsn == item.end:
             return bytes.fromhex(item.newest.entry_hash)
@@ -305,7 +316,7 @@ class _Backup:
         )
         return entry.hash
 
-    async def _put_piece(self, item: _Space, piece: EntryRun) -> None:
+    async def _put_piece(self, item: _BackupTablespace, piece: EntryRun) -> None:
         name = piece_name(item.identity, piece.first, piece.last)
         bodies = bodies_of(piece.data)
         runs = await asyncio.to_thread(lambda: [run for body in bodies for run in runs_of(body)])

@@ -1,6 +1,6 @@
-"""Where the changelog of a running node is read, for backups and for the past: its own segments.
+"""Reads the changelog of a running node, for backups and for the past: its own segments.
 
-In a cluster the changelog is in the cluster's store already (shoal/archive/ledgers.py).
+In a cluster the changelog is in the cluster's store already (shoal/archive/ledger_log.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.priority import Pace
 from replication.interface import ChangelogStore
 from replication.local import EntryRun, LocalChangelog
 from replication.segments import SegmentEntry
-from shoal.archive.pieces import ArchivedEntry
+from shoal.archive.archived_log import ArchivedEntry
 
 PIECE_BYTES = 8 << 20
 ENTRIES = 500  # that are read at a time
@@ -26,8 +26,8 @@ ENTRIES = 500  # that are read at a time
 class LogSource(Protocol):
     """The changelog of one tablespace. On the engine's thread."""
 
-    def mark(self, lsn: int) -> EntryMark:
-        """What is known of the entry at a durable LSN."""
+    def entry_mark(self, lsn: int) -> EntryMark:
+        """Hash and commit time of the entry at a durable LSN."""
 
     def oldest(self) -> int | None:
         """The first LSN from which on all can be read; None while there is none."""
@@ -35,20 +35,20 @@ class LogSource(Protocol):
     def hold(self, holder: str, after: int | None) -> None:
         """Keeps what is above an LSN, until the same holder says None."""
 
-    def pieces(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
+    def entry_runs(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
         """The entries above `after` up to a durable one, about PIECE_BYTES at a time. Raises XX001."""
 
     async def put_bulk(self, name: str, store: ChangelogStore, target: str) -> None:
         """Copies a bulk segment into a store. Raises ObjectExistsError."""
 
 
-class LocalLog:
-    """LogSource over the segments of a node alone."""
+class SegmentLog:
+    """LogSource over the segments of a single node."""
 
     def __init__(self, log: LocalChangelog) -> None:
         self._log = log
 
-    def mark(self, lsn: int) -> EntryMark:
+    def entry_mark(self, lsn: int) -> EntryMark:
         hash_, commit_time = self._log.mark(lsn)
         return EntryMark(hash_.hex() if commit_time else "", commit_time)
 
@@ -58,7 +58,7 @@ class LocalLog:
     def hold(self, holder: str, after: int | None) -> None:
         self._log.hold(holder, after)
 
-    async def pieces(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
+    async def entry_runs(self, after: int, upto: int) -> AsyncIterator[EntryRun]:
         found = self._log.entry_runs(after, upto, PIECE_BYTES, Pace().pause)
         thread = BulkThread("changelog")
         try:

@@ -12,8 +12,8 @@ import pytest
 
 from catalog.errors import SqlError
 from replication.stores import open_store
-from shoal.archive import compacting
-from shoal.archive.contents import ArchivedSpace, look
+from shoal.archive import compaction
+from shoal.archive.contents import ArchivedTablespace, read_contents
 from shoal.archive.layout import PieceName
 from shoal.commands import compact
 from tests import forks
@@ -56,8 +56,8 @@ def _look(place: pathlib.Path) -> tuple[list[PieceName], list[int], int]:
     async def run() -> tuple[list[PieceName], list[int], int]:
         store = open_store(f"file://{place}")
         try:
-            found = await look(store)
-            space = ArchivedSpace(store, found.records[-1].spaces[0].tablespace)
+            found = await read_contents(store)
+            space = ArchivedTablespace(store, found.records[-1].spaces[0].tablespace)
             return await space.pieces(), await space.checkpoints(), len(found.records)
         finally:
             await store.close()
@@ -111,7 +111,7 @@ def test_a_merge_that_is_broken_off_loses_nothing(backups: pathlib.Path, monkeyp
         raise SqlError("58000", "broken off")
 
     with monkeypatch.context() as patch:
-        patch.setattr(compacting, "drop_originals", broken)
+        patch.setattr(compaction, "drop_originals", broken)
         with pytest.raises(SqlError, match="broken off"):
             _run(backups)
     assert len(_look(backups)[0]) == len(pieces) + 1
