@@ -1,4 +1,4 @@
-"""Spark's filters as SQL conditions. What is not sure to mean the same there and here is left to Spark."""
+"""Translates Spark's filters into SQL conditions. A filter that might mean something else in SQL stays with Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import datasource as d
 
-from shoal_spark.options import quoted
+from shoal_spark.options import quote_name
 from shoal_spark.types import SqlColumn
 
 _COMPARISONS: Mapping[type[d.Filter], str] = {
@@ -30,7 +30,7 @@ _MOST_ITEMS = 1000  # of an IN list
 _TEXTS = ("text", "varchar")
 
 
-class Unsure(Exception):  # noqa: N818 - not an error: Spark evaluates the filter
+class UnsupportedFilter(Exception):  # noqa: N818 - not an error: Spark evaluates the filter
     """The filter stays with Spark."""
 
 
@@ -38,7 +38,7 @@ def condition(item: d.Filter, columns: Mapping[str, SqlColumn]) -> str | None:
     """The filter as SQL; None for one that stays with Spark. `columns` by name."""
     try:
         return _condition(item, columns)
-    except Unsure:
+    except UnsupportedFilter:
         return None
 
 
@@ -48,30 +48,30 @@ def _condition(item: d.Filter, columns: Mapping[str, SqlColumn]) -> str:
     path: tuple[str, ...] = getattr(item, "attribute", ())
     column = columns.get(path[0]) if len(path) == 1 else None
     if column is None:
-        raise Unsure
-    name = quoted(column.name)
+        raise UnsupportedFilter
+    name = quote_name(column.name)
     if isinstance(item, d.IsNull):
         return f"{name} IS NULL"
     if isinstance(item, d.IsNotNull):
         return f"{name} IS NOT NULL"
     if not column.compares_alike:
-        raise Unsure
+        raise UnsupportedFilter
     if isinstance(item, d.In):
         if not 0 < len(item.value) <= _MOST_ITEMS:
-            raise Unsure
+            raise UnsupportedFilter
         return f"{name} IN ({', '.join(literal(value, column) for value in item.value)})"
     if type(item) in _PATTERNS:
         before, after = _PATTERNS[type(item)]
-        return f"{name} LIKE {literal(before + _escaped(item, column) + after, column)}"
+        return f"{name} LIKE {literal(before + _escape_pattern(item, column) + after, column)}"
     if type(item) not in _COMPARISONS:
-        raise Unsure
+        raise UnsupportedFilter
     return f"{name} {_COMPARISONS[type(item)]} {literal(getattr(item, 'value', None), column)}"
 
 
-def _escaped(item: Any, column: SqlColumn) -> str:
+def _escape_pattern(item: Any, column: SqlColumn) -> str:
     text = item.value
     if not isinstance(text, str) or column.type_name not in _TEXTS:
-        raise Unsure
+        raise UnsupportedFilter
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
@@ -91,7 +91,7 @@ def literal(value: object, column: SqlColumn) -> str:
         return _as(text.replace("inf", "Infinity"), "float8", kind in ("float4", "float8"))
     if isinstance(value, str):
         if "\0" in value:
-            raise Unsure
+            raise UnsupportedFilter
         return _as(value, "text", kind in _TEXTS)
     if isinstance(value, bytes | bytearray):
         return _as("\\x" + value.hex(), "bytea", kind == "bytea")
@@ -100,11 +100,11 @@ def literal(value: object, column: SqlColumn) -> str:
         return _as(value.isoformat(), wanted, kind == wanted)
     if isinstance(value, datetime.date):
         return _as(value.isoformat(), "date", kind == "date")
-    raise Unsure
+    raise UnsupportedFilter
 
 
 def _as(text: str, kind: str, sure: bool) -> str:
     if not sure:
-        raise Unsure
+        raise UnsupportedFilter
     quoted_text = "'" + text.replace("'", "''") + "'"
     return f"{quoted_text}::{kind}"

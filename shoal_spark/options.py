@@ -141,10 +141,10 @@ def _conninfo(options: Mapping[str, str]) -> str:
         raise OptionError(message) from None  # what libpq says would repeat it
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """An identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(map(quoted, names))
+def quote_names(names: Sequence[str]) -> str:
+    return ", ".join(map(quote_name, names))

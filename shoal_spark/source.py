@@ -14,11 +14,11 @@ from pyspark.sql.datasource import (
 )
 
 from shoal_spark.options import ShoalOptions, read_options
-from shoal_spark.reading import FilteringReader, ShoalReader, columns_of
-from shoal_spark.stream_reading import SCHEMA, ShoalStreamReader, is_stream, read_stream_options
-from shoal_spark.stream_writing import ShoalStreamWriter, batch_options
+from shoal_spark.reader import FilteringReader, ShoalReader, columns_of
+from shoal_spark.stream_reader import SCHEMA, ShoalStreamReader, is_stream, read_stream_options
+from shoal_spark.stream_writer import ShoalStreamWriter, batch_options
 from shoal_spark.types import schema_of
-from shoal_spark.writing import ShoalWriter
+from shoal_spark.writer import ShoalWriter
 
 
 class ShoalDataSource(DataSource):
@@ -60,8 +60,8 @@ class ShoalDataSource(DataSource):
 
 
 def _asks_for_filters() -> bool:
-    """Whether it is Spark's step that pushes filters down which asks for a reader. Spark refuses one that takes filters
-    where the setting is off, and tells a data source neither the setting nor the step."""
+    """Whether Spark asks for a reader in order to push filters down. Spark refuses a reader that takes filters where
+    the setting is off, and tells a data source neither the setting nor the step."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from shoal_spark.options import quoted, read_options
+from shoal_spark.options import quote_name, read_options
 
 _TABLES = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -43,7 +43,9 @@ def register_tables(
     with read_options({"url": url, "query": "SELECT 1"}).connect() as connection:
         names = [row[0] for row in connection.execute(_TABLES, (schema,)).fetchall()]
     for name in names:
-        reader = spark.read.format("shoal").option("url", url).option("dbtable", f"{quoted(schema)}.{quoted(name)}")
+        reader = (
+            spark.read.format("shoal").option("url", url).option("dbtable", f"{quote_name(schema)}.{quote_name(name)}")
+        )
         if snapshot is not None:
             reader = reader.option("snapshot", snapshot)
         reader.load().createOrReplaceTempView(f"`{prefix}{name}`")

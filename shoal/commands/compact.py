@@ -69,11 +69,11 @@ async def _merge_here(url: str, groups: Sequence[MergeGroup], result: Compaction
 def _merge_on_spark(
     url: str, groups: Sequence[MergeGroup], result: CompactionSummary, bars: Bars, options: argparse.Namespace
 ) -> None:
-    from shoal_spark.jobs.session import spark_session, watched
+    from shoal_spark.jobs.session import run_with_progress, spark_session
 
     with spark_session(options.master, options.conf, options.verbose) as spark:
         parts = spark.sparkContext.parallelize([(url, group) for group in groups], len(groups))
-        counts = watched(spark, bars, "changelog", lambda: parts.map(_merge).collect())
+        counts = run_with_progress(spark, bars, "changelog", lambda: parts.map(_merge).collect())
 
     async def finish() -> None:
         store: ChangelogStore = open_store(url, timeout=compaction.TIMEOUT)

@@ -23,8 +23,8 @@ from shoal.config import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shoal_spark.jobs.exporting import Export
-    from shoal_spark.jobs.server import Server
+    from shoal_spark.jobs.export_job import ExportOptions
+    from shoal_spark.jobs.server_access import ServerAccess
     from shoal_spark.jobs.summary import Summary
 
 JDBC_DRIVER = pathlib.Path("/usr/share/java/postgresql.jar")  # Debian's
@@ -80,7 +80,7 @@ def _stopping() -> Iterator[None]:
 
 
 def _run(options: argparse.Namespace) -> Summary:
-    from shoal_spark.jobs.server import find_server
+    from shoal_spark.jobs.server_access import find_server
     from shoal_spark.jobs.session import spark_session
 
     work = {"import": _import, "export": _export, "query": _query, "copy": _copy}[options.action]
@@ -101,11 +101,11 @@ def _run(options: argparse.Namespace) -> Summary:
         return summary
 
 
-def _import(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
-    from shoal_spark.jobs.importing import Import, run_import
+def _import(options: argparse.Namespace, spark: SparkSession, server: ServerAccess | None, bars: Bars) -> Summary:
+    from shoal_spark.jobs.import_job import ImportOptions, run_import
 
     assert server is not None
-    wanted = Import(
+    wanted = ImportOptions(
         tuple(options.source),
         options.table,
         format=options.format or "",
@@ -129,17 +129,17 @@ def _check_export(options: argparse.Namespace) -> None:
         raise ConfigError("give either a table or --query")
 
 
-def _export_options(options: argparse.Namespace, to: str) -> Export:
+def _export_options(options: argparse.Namespace, to: str) -> ExportOptions:
     """How and where files are written."""
-    from shoal_spark.jobs.exporting import Export
+    from shoal_spark.jobs.export_job import ExportOptions
 
-    return Export(
+    return ExportOptions(
         to, format=options.format, mode=options.mode, options=extra_options(options.option), files=options.files
     )
 
 
-def _export(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
-    from shoal_spark.jobs.exporting import run_export
+def _export(options: argparse.Namespace, spark: SparkSession, server: ServerAccess | None, bars: Bars) -> Summary:
+    from shoal_spark.jobs.export_job import run_export
 
     assert server is not None
     wanted = dataclasses.replace(
@@ -152,14 +152,14 @@ def _export(options: argparse.Namespace, spark: SparkSession, server: Server | N
     return run_export(spark, server, wanted, bars)
 
 
-def _query(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
-    from shoal_spark.jobs.querying import Query, run_query
+def _query(options: argparse.Namespace, spark: SparkSession, server: ServerAccess | None, bars: Bars) -> Summary:
+    from shoal_spark.jobs.query_job import QueryOptions, run_query
 
     text = options.statements
     if text is None:
         text = pathlib.Path(options.file).read_text(encoding="utf-8")
     output = None if options.output is None else _export_options(options, options.output)
-    wanted = Query(text, options.tablespace, options.from_checkpoint, options.limit, output)
+    wanted = QueryOptions(text, options.tablespace, options.from_checkpoint, options.limit, output)
     answer = run_query(spark, server, wanted, bars)
     if options.json:
         answer.summary.more["results"] = [{"columns": item.columns, "rows": item.rows} for item in answer.results]
@@ -172,13 +172,13 @@ def _query(options: argparse.Namespace, spark: SparkSession, server: Server | No
     return answer.summary
 
 
-def _copy(options: argparse.Namespace, spark: SparkSession, server: Server | None, bars: Bars) -> Summary:
-    from shoal_spark.jobs.copying import Copy, run_copy
-    from shoal_spark.jobs.server import find_server
+def _copy(options: argparse.Namespace, spark: SparkSession, server: ServerAccess | None, bars: Bars) -> Summary:
+    from shoal_spark.jobs.copy_job import CopyOptions, run_copy
+    from shoal_spark.jobs.server_access import find_server
 
     assert server is not None
     source = find_server(options.source, options.from_password_file)
-    wanted = Copy(options.table, options.schema, options.mode, options.job or "", options.resume)
+    wanted = CopyOptions(options.table, options.schema, options.mode, options.job or "", options.resume)
     return run_copy(spark, source, server, wanted, bars)
 
 

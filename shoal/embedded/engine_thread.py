@@ -107,7 +107,8 @@ class EngineThread:
                 link.end_receiving()
 
     def _end_tasks(self) -> None:
-        """Cancels the tasks that an early end has left, because a task on a closed loop never releases what it holds."""
+        """Cancels the tasks that an early end has left, because a task on a closed loop never releases what it
+        holds."""
         left = asyncio.all_tasks(self.loop)
         for task in left:
             task.cancel()

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from shoal_spark.options import quoted
+from shoal_spark.options import quote_name
 
 Connection = psycopg.Connection[Any]
 _TABLES = """
@@ -65,7 +65,7 @@ class SourceColumn:
 
 
 @dataclass
-class Definition:
+class TableDefinition:
     """A table of the source."""
 
     schema: str
@@ -76,10 +76,10 @@ class Definition:
 
     @property
     def name(self) -> str:
-        return f"{quoted(self.schema)}.{quoted(self.table)}"
+        return f"{quote_name(self.schema)}.{quote_name(self.table)}"
 
     @property
-    def written(self) -> list[SourceColumn]:
+    def data_columns(self) -> list[SourceColumn]:
         """Columns whose values are data."""
         return [column for column in self.columns if not column.generated]
 
@@ -89,8 +89,8 @@ def tables_of(connection: Connection, schema: str) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in connection.execute(_TABLES, (schema,)).fetchall()]
 
 
-def definition_of(connection: Connection, schema: str, table: str) -> Definition:
-    found = Definition(schema, table)
+def definition_of(connection: Connection, schema: str, table: str) -> TableDefinition:
+    found = TableDefinition(schema, table)
     connection.execute("SET search_path TO ''")  # names come with their schemas
     found.columns = [
         SourceColumn(name, kind, not_null, default, identity, generated != "", type_name, modifier, form, labels)
@@ -103,33 +103,33 @@ def definition_of(connection: Connection, schema: str, table: str) -> Definition
     return found
 
 
-def make(target: Connection, source: Definition, left_out: list[str]) -> None:
+def create_table(target: Connection, source: TableDefinition, left_out: list[str]) -> None:
     """Makes the table, empty. Raises psycopg.Error."""
-    target.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(source.schema)}")
+    target.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_name(source.schema)}")
     for column in source.columns:
         if column.labels and target.execute("SELECT to_regtype(%s)", (column.type,)).fetchone() == (None,):
             labels = ", ".join("'" + label.replace("'", "''") + "'" for label in column.labels)
             target.execute(f"CREATE TYPE {column.type} AS ENUM ({labels})")
     items = [_column(target, source, column, left_out) for column in source.columns]
-    items += [f"CONSTRAINT {quoted(name)} {text}" for name, kind, text, _ in source.constraints if kind != "f"]
+    items += [f"CONSTRAINT {quote_name(name)} {text}" for name, kind, text, _ in source.constraints if kind != "f"]
     target.execute(f"CREATE TABLE {source.name} ({', '.join(items)})")
 
 
-def _column(target: Connection, source: Definition, column: SourceColumn, left_out: list[str]) -> str:
-    text = f"{quoted(column.name)} {column.type}"
+def _column(target: Connection, source: TableDefinition, column: SourceColumn, left_out: list[str]) -> str:
+    text = f"{quote_name(column.name)} {column.type}"
     if column.generated:
         return f"{text} GENERATED ALWAYS AS ({column.default}) STORED{' NOT NULL' if column.not_null else ''}"
     if column.counts:
         return f"{text} GENERATED {'ALWAYS' if column.identity == 'a' else 'BY DEFAULT'} AS IDENTITY"
     if column.default is not None:
-        if _runs(target, f"SELECT {column.default}"):
+        if _is_accepted(target, f"SELECT {column.default}"):
             text += f" DEFAULT {column.default}"
         else:
             left_out.append(f"default of {source.schema}.{source.table}.{column.name}: {column.default}")
     return text + (" NOT NULL" if column.not_null else "")
 
 
-def _runs(target: Connection, statement: str) -> bool:
+def _is_accepted(target: Connection, statement: str) -> bool:
     try:
         with target.transaction(force_rollback=True):
             target.execute(statement)
@@ -138,34 +138,34 @@ def _runs(target: Connection, statement: str) -> bool:
     return True
 
 
-def finish(target: Connection, source: Definition, left_out: list[str]) -> None:
+def create_indexes(target: Connection, source: TableDefinition, left_out: list[str]) -> None:
     """What comes behind the rows: where sequences go on, and indexes."""
     for column in source.columns:
         if column.counts:
-            statement = _SEQUENCE.format(column=quoted(column.name), table=source.name)
+            statement = _SEQUENCE.format(column=quote_name(column.name), table=source.name)
             target.execute(statement, (source.name, column.name))
     for text in source.indexes:
-        _try(target, text, left_out)
+        _run_or_leave_out(target, text, left_out)
 
 
-def refer(target: Connection, source: Definition, left_out: list[str]) -> None:
+def create_foreign_keys(target: Connection, source: TableDefinition, left_out: list[str]) -> None:
     """The foreign keys, when all tables are there."""
     for name, kind, text, _ in source.constraints:
         if kind == "f":
-            _try(target, f"ALTER TABLE {source.name} ADD CONSTRAINT {quoted(name)} {text}", left_out)
+            _run_or_leave_out(target, f"ALTER TABLE {source.name} ADD CONSTRAINT {quote_name(name)} {text}", left_out)
 
 
-def _try(target: Connection, statement: str, left_out: list[str]) -> None:
+def _run_or_leave_out(target: Connection, statement: str, left_out: list[str]) -> None:
     try:
         target.execute(statement)
     except psycopg.Error as error:
         left_out.append(f"{statement}: {error.diag.message_primary or error}")
 
 
-def selected(source: Definition, native: Sequence[str]) -> Iterator[str]:
+def select_columns(source: TableDefinition, native: Sequence[str]) -> Iterator[str]:
     """The columns as a query reads them without a loss: as they are where Spark has their type, as text else."""
-    for column in source.written:
-        name = quoted(column.name)
+    for column in source.data_columns:
+        name = quote_name(column.name)
         if column.type_name in native and not (column.type_name == "numeric" and not _spark_has(column.modifier)):
             finite = column.type_name in ("date", "timestamp", "timestamptz")
             said = "'infinite value in column " + column.name.replace("'", "''") + "'"

@@ -32,7 +32,7 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFiles:
     """What the patterns of a job name. `base`: the folder below which folders are named column=value, '' for none."""
 
     files: tuple[DataFile, ...]
@@ -43,12 +43,12 @@ class Found:
         return sum(file.bytes for file in self.files)
 
 
-def shown(path: str) -> str:
+def without_credentials(path: str) -> str:
     """A path as a user writes it, without credentials."""
     return _SECRET.sub("", path.removeprefix("file:"))
 
 
-def find_files(spark: SparkSession, patterns: Sequence[str]) -> Found:
+def find_files(spark: SparkSession, patterns: Sequence[str]) -> FoundFiles:
     """The files, each once, in the order of the patterns and then of their names. Raises JobError."""
     files: dict[str, DataFile] = {}
     folders = []
@@ -61,13 +61,13 @@ def find_files(spark: SparkSession, patterns: Sequence[str]) -> Found:
                 for file in sorted(_below(system, status), key=lambda item: item.path):
                     files.setdefault(file.path, file)
         except Py4JJavaError as error:
-            raise JobError(f"{shown(pattern)} cannot be read: {one_line(error)}") from error
+            raise JobError(f"{without_credentials(pattern)} cannot be read: {one_line(error)}") from error
         if not statuses:
-            raise JobError(f"there is no file {shown(pattern)}")
+            raise JobError(f"there is no file {without_credentials(pattern)}")
     if not files:
-        raise JobError(f"there are no files in {', '.join(map(shown, patterns))}")
+        raise JobError(f"there are no files in {', '.join(map(without_credentials, patterns))}")
     nested = len(patterns) == len(folders) == 1 and any("=" in path[len(folders[0]) :] for path in files)
-    return Found(tuple(files.values()), folders[0] if nested else "")
+    return FoundFiles(tuple(files.values()), folders[0] if nested else "")
 
 
 def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
@@ -106,16 +106,16 @@ def format_of(files: Sequence[DataFile]) -> str:
 
 
 def _format_of(path: str) -> str | None:
-    name = _unpacked(path)
+    name = _strip_compression(path)
     return next((kind for end, kind in _FORMATS.items() if name.endswith(end)), None)
 
 
-def _unpacked(path: str) -> str:
+def _strip_compression(path: str) -> str:
     name = path.lower()
     packed = next((end for end in _PACKED if name.endswith(end)), "")
     return name.removesuffix(packed)
 
 
-def tabs(files: Sequence[DataFile]) -> bool:
+def is_tab_separated(files: Sequence[DataFile]) -> bool:
     """Whether names say that fields are separated by tabs."""
-    return all(_unpacked(file.path).endswith((".tsv", ".tab")) for file in files)
+    return all(_strip_compression(file.path).endswith((".tsv", ".tab")) for file in files)

@@ -1,4 +1,4 @@
-"""Files of one format as the rows of a table, each with what is wrong with it."""
+"""Reads files of one format as the rows of a table, each with its problem if it has one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from shoal_spark.jobs.files import Found
-from shoal_spark.jobs.fitting import Fitted, Formats, from_text, from_typed
+from shoal_spark.jobs.column_conversion import ConvertedColumn, TimeFormats, from_text, from_typed
+from shoal_spark.jobs.files import FoundFiles
 from shoal_spark.jobs.rejects import csv_reason, json_reason
-from shoal_spark.jobs.server import TableColumn
-from shoal_spark.jobs.stepping import FILE, LINE, REASON, RECORD, Reject
+from shoal_spark.jobs.server_access import TableColumn
+from shoal_spark.jobs.step_writer import FILE, LINE, REASON, RECORD, Reject
 
 _CORRUPT = "_shoal_corrupt"
 _EMPTY = "\ue000"  # what the reader gives for "", which it would take for an empty field, and so for NULL
@@ -22,13 +22,13 @@ _OURS = ("dateformat", "timestampformat", "timestampntzformat", "inferschema", "
 
 
 @dataclass(frozen=True)
-class Data:
-    """Files, and how to read them. `options`: Spark's, of the format. `named`: the user has named the columns."""
+class SourceFiles:
+    """Files, and how to read them. `options`: Spark's, of the format. `has_names`: the user has named the columns."""
 
     spark: SparkSession
     format: str
     options: Mapping[str, str]
-    named: bool = False
+    has_names: bool = False
 
     def flag(self, name: str) -> bool:
         return (self.option(name) or "").lower() == "true"
@@ -41,7 +41,7 @@ class Data:
     def is_text(self) -> bool:
         return self.format != "parquet"
 
-    def reader(self, found: Found) -> DataFrameReader:
+    def reader(self, found: FoundFiles) -> DataFrameReader:
         reader = self.spark.read.format(self.format).options(**self.options)
         return reader.option("basePath", found.base) if found.base else reader
 
@@ -50,11 +50,11 @@ class Data:
 class Records:
     """`kinds`: the data's columns with the types that they have in the files; `targets`: the table's for each."""
 
-    data: Data
+    data: SourceFiles
     kinds: Mapping[str, t.DataType]
     targets: tuple[TableColumn, ...]
 
-    def frame(self, found: Found) -> DataFrame:
+    def frame(self, found: FoundFiles) -> DataFrame:
         """The table's columns, and those of stepping.ASIDE."""
         paths = [file.path for file in found.files]
         reader = self.data.reader(found)
@@ -64,7 +64,7 @@ class Records:
             if self.data.format == "csv" and self.data.option("emptyValue") is None:
                 reader = reader.option("emptyValue", _EMPTY)
             reader = reader.option("columnPruning", "false")  # every record's fields are counted
-            reader = reader.option("enforceSchema", str(self.data.named).lower()).schema(t.StructType(fields))
+            reader = reader.option("enforceSchema", str(self.data.has_names).lower()).schema(t.StructType(fields))
         frame = reader.load(paths)
         line = f.lit(None).cast("long") if self.data.is_text else f.col("_metadata.row_index") + 1
         fitted = [
@@ -78,7 +78,7 @@ class Records:
         return frame.select(
             *values,
             reason.alias(REASON),
-            f.when(reason.isNotNull(), f.coalesce(corrupt, self._said())).alias(RECORD),
+            f.when(reason.isNotNull(), f.coalesce(corrupt, self._record_text())).alias(RECORD),
             f.col("_metadata.file_path").alias(FILE),
             line.alias(LINE),
         )
@@ -91,7 +91,7 @@ class Records:
             [t.StructField(name, _of_json(target)) for name, target in zip(self.kinds, self.targets, strict=True)]
         )
 
-    def _fit(self, target: TableColumn, source: Column, kind: t.DataType) -> Fitted:
+    def _fit(self, target: TableColumn, source: Column, kind: t.DataType) -> ConvertedColumn:
         if not self.data.is_text:
             return from_typed(target, source, kind)
         stored = _of_json(target) if self.data.format == "json" else t.StringType()
@@ -101,22 +101,24 @@ class Records:
             return from_typed(target, source, stored)
         if self.data.format == "csv":
             source = f.when(source == _EMPTY, "").otherwise(source)
-        return from_text(target, source, Formats(self.data.option("dateFormat"), self.data.option("timestampFormat")))
+        return from_text(
+            target, source, TimeFormats(self.data.option("dateFormat"), self.data.option("timestampFormat"))
+        )
 
     # ---- what was rejected --------------------------------------------------------------------------------------
 
     def _plain_options(self) -> dict[str, str]:
         return {name: value for name, value in self.data.options.items() if name.lower() not in _OURS}
 
-    def _said(self) -> Column:
+    def _record_text(self) -> Column:
         """A record by its fields."""
         if self.data.format == "csv":
             fields = [f.when(_column(name) != _EMPTY, _column(name)).alias(name) for name in self.kinds]
             return f.to_csv(f.struct(*fields), self._plain_options())
         return f.to_json(f.struct(*map(_column, self.kinds)))
 
-    def normal(self) -> Column:
-        """What `_said` gives for a line in the column `value`."""
+    def record_of_line(self) -> Column:
+        """What `_record_text` gives for a line in the column `value`."""
         if self.data.format == "csv":
             schema = ", ".join(f"c{place} string" for place in range(len(self.kinds)))
             options = self._plain_options()
@@ -124,8 +126,8 @@ class Records:
         ddl = ", ".join(f"`{item.name.replace('`', '``')}` {item.dataType.simpleString()}" for item in self._schema())
         return f.to_json(f.from_json(f.col("value"), ddl, self._plain_options()))
 
-    def reasoned(self, rejects: Sequence[Reject]) -> list[Reject]:
-        """With words for what a reader could not take apart."""
+    def with_reasons(self, rejects: Sequence[Reject]) -> list[Reject]:
+        """The rejects with a reason for records that a reader could not parse."""
         return [
             item if item.reason else dataclasses.replace(item, reason=self._reason(item.record)) for item in rejects
         ]

@@ -1,8 +1,8 @@
-"""Bad records found again in their files: the number of each one's line, and its text as it stands there.
+"""Finds bad records again in their files: the number of each one's line, and its original text.
 
-What a reader says of a bad record is its text, or only its fields. The files that have some are read once more, as
-lines; those that are equal, as text or field by field, are the ones that were meant: equal lines have equal fates.
-Lines are counted within the pieces that Spark cuts files into, and the pieces added up.
+A reader reports only the text of a bad record, or its fields. So files with bad records are read once more, as lines.
+The lines that are equal to a record, as text or field by field, are the bad ones, because equal lines have equal
+results. Lines are counted within the pieces into which Spark cuts files, and the pieces added up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from shoal_spark.jobs.stepping import Reject
+from shoal_spark.jobs.step_writer import Reject
 
 _ID, _PIECE = "_shoal_id", "_shoal_piece"
 
@@ -45,7 +45,7 @@ def with_lines(spark: SparkSession, rejects: Sequence[Reject], normal: Column, e
         f.col("_metadata.file_block_start").alias(_PIECE),
         f.monotonically_increasing_id().alias(_ID),
     )
-    begins = _begins(lines)
+    begins = _line_offsets(lines)
     keys = spark.createDataFrame([(text,) for text in wanted], "text string")
     meant = lines.withColumn("normal", normal)
     found = meant.join(f.broadcast(keys), (meant.value == keys.text) | (meant.normal == keys.text), "left_semi")
@@ -56,10 +56,10 @@ def with_lines(spark: SparkSession, rejects: Sequence[Reject], normal: Column, e
             places[row["file"], text].append(at)
     for listed in places.values():
         listed.sort(reverse=True)
-    return [_placed(item, places) for item in rejects]
+    return [_with_line(item, places) for item in rejects]
 
 
-def _begins(lines: DataFrame) -> dict[tuple[str, int], int]:
+def _line_offsets(lines: DataFrame) -> dict[tuple[str, int], int]:
     """By file and piece, what to add to a line's id for its number."""
     counted = lines.groupBy("file", _PIECE).agg(f.min(_ID).alias("low"), f.count("*").alias("count")).collect()
     begins: dict[tuple[str, int], int] = {}
@@ -70,7 +70,7 @@ def _begins(lines: DataFrame) -> dict[tuple[str, int], int]:
     return begins
 
 
-def _placed(item: Reject, places: Mapping[tuple[str, str], list[tuple[int, str]]]) -> Reject:
+def _with_line(item: Reject, places: Mapping[tuple[str, str], list[tuple[int, str]]]) -> Reject:
     listed = places.get((item.file, item.record))
     if item.line is not None or not listed:
         return item

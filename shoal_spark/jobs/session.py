@@ -1,4 +1,4 @@
-"""The Spark session of a job: on this machine unless it is told a master, quiet, and gone without a trace.
+"""The Spark session of a job: on this machine unless a master is given, without output, removed without a trace.
 
 The package goes to the executors with the job; they need Python with pyspark, pyarrow and psycopg of their own.
 """
@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import shoal_spark
-from shoal_spark.jobs.stepping import StepSource
+from shoal_spark.jobs.step_writer import StepSource
 from shoal_spark.jobs.summary import JobError, Progress
 from shoal_spark.source import ShoalDataSource
 
@@ -137,7 +137,7 @@ def _package(folder: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def watched(spark: SparkSession, progress: Progress, what: str, work: Callable[[], T]) -> T:
+def run_with_progress(spark: SparkSession, progress: Progress, what: str, work: Callable[[], T]) -> T:
     """Runs work on Spark, showing how far its tasks are. An interrupt cancels it, and waits until it has taken back
     what it has done; then it is raised. Raises JobError for what Spark says."""
     context = spark.sparkContext
@@ -165,7 +165,8 @@ def watched(spark: SparkSession, progress: Progress, what: str, work: Callable[[
             if total:
                 progress.show(what, done, total)
 
-    # This thread talks to nobody meanwhile: an interrupt in the middle of a call of the JVM would lose its answer.
+    # This thread makes no call meanwhile, because an interrupt in the middle of a call of the JVM would lose its
+    # answer.
     thread, looking = threading.Thread(target=run, daemon=True), threading.Thread(target=look, daemon=True)
     progress.show(what, 0, 0)
     thread.start()

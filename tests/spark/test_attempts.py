@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from shoal_spark import stream_writing, writing
+from shoal_spark import stream_writer, writer
 from shoal_spark.options import read_options
-from shoal_spark.stream_writing import QUERY_ID, ShoalStreamWriter
-from shoal_spark.writing import ShoalWriter, Written
+from shoal_spark.stream_writer import QUERY_ID, ShoalStreamWriter
+from shoal_spark.writer import ShoalWriter, WriteMessage
 from tests.server import ShoalServer
 
 pytestmark = pytest.mark.long
@@ -46,17 +46,17 @@ class Attempts:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._here = threading.local()
-        for module in (writing, stream_writing):
+        for module in (writer, stream_writer):
             monkeypatch.setattr(module, "TaskContext", self)
 
     def get(self) -> Context:
         found: Context = self._here.context
         return found
 
-    def run(self, writer: ShoalWriter, places: list[tuple[int, int]]) -> list[Written]:
+    def run(self, writer: ShoalWriter, places: list[tuple[int, int]]) -> list[WriteMessage]:
         """(partition, attempt): all at once; each is half-way when the others begin."""
         together = threading.Barrier(len(places))
-        found: dict[tuple[int, int], Written] = {}
+        found: dict[tuple[int, int], WriteMessage] = {}
 
         def rows(partition: int) -> Iterator[pa.RecordBatch]:
             for half in range(2):

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from shoal_spark.jobs import copying
-from shoal_spark.jobs.copying import Copy, run_copy
-from shoal_spark.jobs.server import find_server
+from shoal_spark.jobs import copy_job
+from shoal_spark.jobs.copy_job import CopyOptions, run_copy
+from shoal_spark.jobs.server_access import find_server
 from shoal_spark.jobs.session import spark_session
 from shoal_spark.jobs.summary import JobError, Summary
 from tests.oracle import PostgresServer
@@ -61,7 +61,7 @@ def _rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
 
 def _copy(source: str, target: str, **wanted: Any) -> Summary:
     with spark_session("") as spark:
-        return run_copy(spark, find_server(source), find_server(target), Copy(**wanted), NoBars())
+        return run_copy(spark, find_server(source), find_server(target), CopyOptions(**wanted), NoBars())
 
 
 @pytest.mark.parametrize("kind", ["postgres", "shoal"])
@@ -75,8 +75,8 @@ def test_a_schema_with_all_that_belongs_to_it(
     server: ShoalServer | PostgresServer = request.getfixturevalue("shoal" if kind == "shoal" else "postgres_server")
     _prepare(server.dsn)
     source, target = server.dsn, private_shoal.dsn
-    monkeypatch.setattr(copying, "PART_PAGES", 10)
-    real, calls = copying._Copy._write, []
+    monkeypatch.setattr(copy_job, "PART_PAGES", 10)
+    real, calls = copy_job._Copy._write, []
 
     def broken(self: Any, frame: Any, table: Any) -> int:
         calls.append(table.table)
@@ -85,7 +85,7 @@ def test_a_schema_with_all_that_belongs_to_it(
         return real(self, frame, table)
 
     with monkeypatch.context() as patch:
-        patch.setattr(copying._Copy, "_write", broken)
+        patch.setattr(copy_job._Copy, "_write", broken)
         with pytest.raises(JobError, match="broken off"):
             _copy(source, target, schema="shop", resume=True)
     assert _rows(target, "SELECT count(*) FROM shop.person") == [(3001,)]

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from shoal_spark.jobs import exporting
-from shoal_spark.jobs.exporting import Export, run_export
-from shoal_spark.jobs.querying import Answer, Query, run_query, statements
+from shoal_spark.jobs import export_job
+from shoal_spark.jobs.export_job import ExportOptions, run_export
+from shoal_spark.jobs.query_job import QueryAnswer, QueryOptions, run_query, statements
 from shoal_spark.jobs.session import spark_session
 from shoal_spark.jobs.summary import JobError, Summary
 from tests.server import ROOT, ShoalServer
@@ -48,7 +48,7 @@ def table(jobs: Jobs) -> str:
 
 def _export(jobs: Jobs, to: pathlib.Path, **wanted: Any) -> Summary:
     with spark_session("") as spark:
-        return run_export(spark, jobs.server, Export(str(to), **wanted), NoBars())
+        return run_export(spark, jobs.server, ExportOptions(str(to), **wanted), NoBars())
 
 
 def test_what_is_exported_is_what_is_imported_again(jobs: Jobs, table: str, tmp_path: pathlib.Path) -> None:
@@ -84,8 +84,8 @@ def test_partitioned_and_in_one_moment(jobs: Jobs, table: str, tmp_path: pathlib
 def test_a_broken_export_goes_on_at_its_lsn(
     jobs: Jobs, table: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "PART_BYTES", 8192)
-    whole, calls = exporting._write, []
+    monkeypatch.setattr(export_job, "PART_BYTES", 8192)
+    whole, calls = export_job._write, []
 
     def broken(*given: Any) -> int:
         calls.append(1)
@@ -95,7 +95,7 @@ def test_a_broken_export_goes_on_at_its_lsn(
         return rows
 
     with monkeypatch.context() as patch:
-        patch.setattr(exporting, "_write", broken)
+        patch.setattr(export_job, "_write", broken)
         with pytest.raises(JobError, match="broken off"):
             _export(jobs, tmp_path / "out", table=table, resume=True, parts_a_step=1)
     assert not (tmp_path / "out" / "_SUCCESS").exists()
@@ -112,9 +112,9 @@ def test_a_broken_export_goes_on_at_its_lsn(
 # ---- query -----------------------------------------------------------------------------------------------------------
 
 
-def _query(jobs: Jobs, text: str, **wanted: Any) -> Answer:
+def _query(jobs: Jobs, text: str, **wanted: Any) -> QueryAnswer:
     with spark_session("") as spark:
-        return run_query(spark, jobs.server, Query(text, **wanted), NoBars())
+        return run_query(spark, jobs.server, QueryOptions(text, **wanted), NoBars())
 
 
 def test_statements_are_told_apart() -> None:
@@ -133,7 +133,7 @@ def test_a_file_of_sql_over_tables_of_two_schemas(jobs: Jobs, table: str, tmp_pa
     assert [(item.columns, item.rows, item.more) for item in answer.results] == [
         (("g", "n"), [(0, 166), (1, 166)], True), (("id",), [(1,), (2,)], True),
     ]  # fmt: skip
-    answer = _query(jobs, f"SELECT * FROM {table} WHERE id < 5;", output=Export(str(tmp_path / "out")))
+    answer = _query(jobs, f"SELECT * FROM {table} WHERE id < 5;", output=ExportOptions(str(tmp_path / "out")))
     assert (answer.summary.rows, answer.results) == (4, [])
     assert jobs.source.spark.read.parquet(str(tmp_path / "out")).count() == 4
     with pytest.raises(JobError, match=r"(?i)table or view .*nowhere"):

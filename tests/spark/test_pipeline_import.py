@@ -20,8 +20,8 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from shoal_spark.jobs.importing import Import, run_import
-from shoal_spark.jobs.server import Server, find_server
+from shoal_spark.jobs.import_job import ImportOptions, run_import
+from shoal_spark.jobs.server_access import ServerAccess, find_server
 from shoal_spark.jobs.session import spark_session
 from shoal_spark.jobs.summary import JobError, Summary
 from tests.cluster import ShoalCluster
@@ -41,7 +41,7 @@ class Jobs:
 
     def __init__(self, source: Shoal) -> None:
         self.source = source
-        self.server: Server = find_server(source.dsn)
+        self.server: ServerAccess = find_server(source.dsn)
 
     def table(self, definition: str = "") -> str:
         """A name that nobody has, of a table that is made if there is a definition."""
@@ -53,7 +53,7 @@ class Jobs:
 
     def run(self, *sources: pathlib.Path, **wanted: Any) -> Summary:
         with spark_session("") as spark:
-            return run_import(spark, self.server, Import(tuple(map(str, sources)), **wanted), NoBars())
+            return run_import(spark, self.server, ImportOptions(tuple(map(str, sources)), **wanted), NoBars())
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         return self.source.rows(query)

@@ -1,11 +1,11 @@
-"""Batch reads: one moment for the whole job, in parts, as Arrow from the server's columns into Spark's.
+"""Batch reads: one snapshot for the whole job, in partitions, as Arrow from the server's columns into Spark's.
 
-    planning    the server holds the moment under a name, and cuts the table into even ranges of its primary key
+    planning    the server holds the snapshot under a name, and cuts the table into even ranges of its primary key
     a task      SET TRANSACTION SNAPSHOT; COPY (SELECT ... WHERE filters AND range) TO STDOUT (FORMAT arrow)
 
-A moment that nobody has begun or ended to read with for `snapshotTimeout` seconds is gone: a task then fails with what
-to do. A query that is no table is one part, unless partitionColumn, lowerBound, upperBound and numPartitions say how to
-cut it, as in JDBC.
+The server releases a snapshot with which no read has begun or ended for `snapshotTimeout` seconds; a task then fails
+with a message that says what to do. A query (no table) is one partition, unless partitionColumn, lowerBound, upperBound
+and numPartitions say how to cut it, as in JDBC.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from shoal_spark.filters import condition
-from shoal_spark.options import OptionError, ShoalOptions, quoted
+from shoal_spark.options import OptionError, ShoalOptions, quote_name
 from shoal_spark.types import SqlColumn
 
 PART_BYTES = 32 << 20  # of a table, for the number of parts that nobody has asked for
@@ -51,7 +51,7 @@ def columns_of(connection: psycopg.Connection[Any], relation: str) -> list[SqlCo
         return [SqlColumn(*row) for row in cursor.fetchall()]
 
 
-class Part(InputPartition):
+class ReadPartition(InputPartition):
     """A part of a read: a condition, and the name of the moment."""
 
     def __init__(self, where: str, snapshot: str) -> None:
@@ -68,7 +68,7 @@ class ShoalReader(DataSourceReader):
         self._conditions: list[str] = []
 
     def take(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Takes what is sure to mean the same in SQL; gives the others."""
+        """Takes the filters that certainly mean the same in SQL, and returns the others."""
         with self._options.connect() as connection:
             columns = {column.name: column for column in columns_of(connection, self._options.relation)}
         for item in filters:
@@ -86,7 +86,7 @@ class ShoalReader(DataSourceReader):
                 ((name,),) = connection.execute(
                     "SELECT shoal_hold_snapshot(%s)", (options.snapshot_timeout,)
                 ).fetchall()
-            return [Part(where, name) for where in self._ranges(connection)]
+            return [ReadPartition(where, name) for where in self._ranges(connection)]
 
     def _ranges(self, connection: psycopg.Connection[Any]) -> Sequence[str]:
         options = self._options
@@ -103,10 +103,10 @@ class ShoalReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the part's rows."""
-        assert isinstance(partition, Part)
+        assert isinstance(partition, ReadPartition)
         keep_modules()
         names = self._schema.fieldNames()
-        listed = ", ".join(map(quoted, names)) or "1 AS shoal_nothing"
+        listed = ", ".join(map(quote_name, names)) or "1 AS shoal_nothing"
         where = " AND ".join(f"({item})" for item in (*self._conditions, partition.value))
         query = f"SELECT {listed} FROM {self._options.relation} WHERE {where}"
         wanted = to_arrow_schema(self._schema, timezone="UTC")
@@ -124,8 +124,9 @@ class ShoalReader(DataSourceReader):
 
 
 def keep_modules() -> None:
-    """Once in a worker's life: what is imported by now stays. Spark's workers look through all objects for garbage
-    after each task (pyspark/daemon.py), 40 ms for what has been imported, as long as the task itself may take."""
+    """Exempts the modules imported by now from garbage collection, once in a worker's life. Spark's workers collect all
+    objects after each task (pyspark/daemon.py), which takes 40 ms for the modules, as long as the task itself may
+    take."""
     if not gc.get_freeze_count():
         gc.freeze()
 
@@ -214,7 +215,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 def _strides(options: ShoalOptions) -> list[str]:
     """partitionColumn, lowerBound, upperBound, numPartitions as JDBC reads them: they cut, they leave nothing out."""
     assert options.partition_column and options.lower_bound and options.upper_bound and options.partitions
-    name = quoted(options.partition_column.strip('"'))
+    name = quote_name(options.partition_column.strip('"'))
     read, write = _bound_of(options.lower_bound)
     try:
         low, high = read(options.lower_bound), read(options.upper_bound)

@@ -1,8 +1,8 @@
-"""Stream writes: every batch once, whatever is repeated.
+"""Stream writes: every batch is written once, however often Spark repeats it.
 
     df.writeStream.format("shoal").options(url=..., dbtable="t", checkpointLocation=...).start()
 
-    a task      opens a stage and hands its rows in (shoal_spark/writing.py)
+    a task      opens a stage and hands its rows in (shoal_spark/writer.py)
     the commit  one transaction: the batch's number is put into shoal_spark_batches, if it is above the one that is
                 there for this query and table; then the rows of the tasks that count are written, as in a batch write
     again       a batch that was committed before (Spark did not hear of it) finds its number, and nothing is written
@@ -24,7 +24,7 @@ from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from shoal_spark.options import ShoalOptions
-from shoal_spark.writing import ROWS, ShoalWriter, Written
+from shoal_spark.writer import ROWS, ShoalWriter, WriteMessage
 
 QUERY_ID = "sql.streaming.queryId"  # of the task's properties
 _STAGE_SECONDS = 900  # that a task's rows wait for the commit
@@ -47,7 +47,7 @@ def batch_options(given: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass
-class StreamWritten(Written):
+class StreamWriteMessage(WriteMessage):
     """What a task has handed in, and where; of which query."""
 
     stage: str
@@ -60,12 +60,12 @@ class ShoalStreamWriter(ShoalWriter, DataSourceStreamArrowWriter):
     def __init__(self, options: ShoalOptions, schema: t.StructType, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
         with options.connect() as connection:
-            self._drop(connection)  # it has shown that the columns fit; each task has one of its own
+            self._drop_stage(connection)  # it has shown that the columns fit; each task has one of its own
             # Another query may make it at this moment.
             with contextlib.suppress(psycopg.errors.UniqueViolation):
                 connection.execute(_BATCHES)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamWritten:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamWriteMessage:
         """In a task: hands its rows in."""
         context = TaskContext.get()
         assert context is not None
@@ -73,17 +73,17 @@ class ShoalStreamWriter(ShoalWriter, DataSourceStreamArrowWriter):
         with self._options.connect() as connection:
             ((self._stage,),) = connection.execute("SELECT shoal_stage(%s)", (_STAGE_SECONDS,)).fetchall()
             try:
-                rows = self._hand_in(connection, part, iterator)
+                rows = self._copy_to_stage(connection, part, iterator)
             except BaseException:
-                self._drop(connection)
+                self._drop_stage(connection)
                 raise
             if not rows:
-                self._drop(connection)
-            return StreamWritten(part, rows, self._stage, context.getLocalProperty(QUERY_ID) or "")
+                self._drop_stage(connection)
+            return StreamWriteMessage(part, rows, self._stage, context.getLocalProperty(QUERY_ID) or "")
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
         """Writes the batch, unless that was done before."""
-        found = [item for item in messages if isinstance(item, StreamWritten)]
+        found = [item for item in messages if isinstance(item, StreamWriteMessage)]
         if not found:
             return
         with self._options.connect() as connection:
@@ -96,14 +96,14 @@ class ShoalStreamWriter(ShoalWriter, DataSourceStreamArrowWriter):
                         if item.rows:
                             self._write(connection, f"'stage:{item.stage}/{item.part}' (FORMAT arrow)")
                             connection.execute(f"DROP TABLE IF EXISTS {ROWS}")
-            self._end(connection, found)
+            self._drop_stages(connection, found)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
         """Nothing is left of the batch."""
         with self._options.connect() as connection:
-            self._end(connection, [item for item in messages if isinstance(item, StreamWritten)])
+            self._drop_stages(connection, [item for item in messages if isinstance(item, StreamWriteMessage)])
 
-    def _end(self, connection: psycopg.Connection[object], written: Sequence[StreamWritten]) -> None:
+    def _drop_stages(self, connection: psycopg.Connection[object], written: Sequence[StreamWriteMessage]) -> None:
         for item in written:
             if item.rows:
                 connection.execute("SELECT shoal_drop_stage(%s)", (item.stage,))

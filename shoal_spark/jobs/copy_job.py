@@ -21,12 +21,12 @@ import psycopg
 from pyspark.sql import DataFrame, SparkSession
 
 from shoal_spark.jobs import definitions
-from shoal_spark.jobs.definitions import Definition
-from shoal_spark.jobs.server import Server, exists, hold_moment, release_moment
-from shoal_spark.jobs.session import watched
-from shoal_spark.jobs.stepping import Step, remembered
+from shoal_spark.jobs.definitions import TableDefinition
+from shoal_spark.jobs.server_access import ServerAccess, exists, hold_moment, release_moment
+from shoal_spark.jobs.session import run_with_progress
+from shoal_spark.jobs.step_writer import Step, read_done
 from shoal_spark.jobs.summary import JobError, Progress, Summary
-from shoal_spark.options import quoted
+from shoal_spark.options import quote_name
 
 MODES = ("errorifexists", "append", "overwrite", "upsert")
 DRIVER = "org.postgresql.Driver"
@@ -39,7 +39,7 @@ _PASSED_ON = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 
 @dataclass(frozen=True)
-class Copy:
+class CopyOptions:
     """What a user asks for: a table (with its schema before it, or without), or a schema."""
 
     table: str | None = None
@@ -49,19 +49,23 @@ class Copy:
     resume: bool = False
 
 
-def is_shoal(server: Server) -> bool:
+def is_shoal(server: ServerAccess) -> bool:
     """Whether a server is one of ours."""
     with server.connect() as connection:
         return connection.execute("SELECT to_regproc('shoal_hold_snapshot')").fetchone() != (None,)
 
 
-def run_copy(spark: SparkSession, source: Server, target: Server, wanted: Copy, progress: Progress) -> Summary:
+def run_copy(
+    spark: SparkSession, source: ServerAccess, target: ServerAccess, wanted: CopyOptions, progress: Progress
+) -> Summary:
     """Raises JobError, psycopg.Error."""
     return _Copy(spark, source, target, wanted, progress).run()
 
 
 class _Copy:
-    def __init__(self, spark: SparkSession, source: Server, target: Server, wanted: Copy, progress: Progress) -> None:
+    def __init__(
+        self, spark: SparkSession, source: ServerAccess, target: ServerAccess, wanted: CopyOptions, progress: Progress
+    ) -> None:
         self._spark = spark
         self._source = source
         self._target = target
@@ -71,11 +75,11 @@ class _Copy:
         self._left_out: list[str] = []
         self._shoal = is_shoal(source)
         if wanted.resume and not self._job:
-            named = json.dumps([source.place, wanted.table, wanted.schema])
+            named = json.dumps([source.display_name, wanted.table, wanted.schema])
             self._job = f"copy-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
 
     def run(self) -> Summary:
-        summary = Summary("copy", more={"from": self._source.place, "to": self._target.place})
+        summary = Summary("copy", more={"from": self._source.display_name, "to": self._target.display_name})
         if self._job:
             summary.more["job_name"] = self._job
         summary.begin()
@@ -83,7 +87,7 @@ class _Copy:
             if lsn is not None:
                 summary.more["lsn"] = lsn
             tables = [definitions.definition_of(reading, *name) for name in self._tables(reading)]
-            done = remembered(writing, self._job) if self._job else {}
+            done = read_done(writing, self._job) if self._job else {}
             left = [table for table in tables if table.name not in done]
             if self._wanted.mode == "errorifexists":
                 there = [table.name for table in left if exists(writing, table.name)]
@@ -94,7 +98,7 @@ class _Copy:
                 row = reading.execute("SELECT pg_table_size(%s::regclass)", (table.name,)).fetchone()
                 summary.bytes += int(row[0] or 0) if row is not None else 0
             for table in left:
-                definitions.refer(writing, table, self._left_out)
+                definitions.create_foreign_keys(writing, table, self._left_out)
             summary.more["tables"] = len(left)
             if done:
                 summary.more["tables_done_before"] = len(tables) - len(left)
@@ -106,7 +110,7 @@ class _Copy:
         if self._wanted.schema is not None:
             found = definitions.tables_of(reading, self._wanted.schema)
             if not found:
-                raise JobError(f'the schema "{self._wanted.schema}" has no tables in {self._source.place}')
+                raise JobError(f'the schema "{self._wanted.schema}" has no tables in {self._source.display_name}')
             return found
         row = reading.execute(
             "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -114,7 +118,7 @@ class _Copy:
             (self._wanted.table,),
         ).fetchone()
         if row is None:
-            raise JobError(f"there is no table {self._wanted.table} in {self._source.place}")
+            raise JobError(f"there is no table {self._wanted.table} in {self._source.display_name}")
         return [(row[0], row[1])]
 
     @contextlib.contextmanager
@@ -136,12 +140,12 @@ class _Copy:
     # ---- one table ----------------------------------------------------------------------------------------------
 
     def _copy(
-        self, reading: psycopg.Connection[Any], writing: psycopg.Connection[Any], snapshot: str, table: Definition
+        self, reading: psycopg.Connection[Any], writing: psycopg.Connection[Any], snapshot: str, table: TableDefinition
     ) -> int:
         """The number of rows."""
         made = not exists(writing, table.name)
         if made:
-            definitions.make(writing, table, self._left_out)
+            definitions.create_table(writing, table, self._left_out)
         try:
             frame = self._of_shoal(table, snapshot) if self._shoal else self._of_postgres(reading, table, snapshot)
             rows = self._write(frame, table)
@@ -150,10 +154,10 @@ class _Copy:
                 writing.execute(f"DROP TABLE IF EXISTS {table.name}")
             raise
         if made:
-            definitions.finish(writing, table, self._left_out)
+            definitions.create_indexes(writing, table, self._left_out)
         return rows
 
-    def _write(self, frame: DataFrame, table: Definition) -> int:
+    def _write(self, frame: DataFrame, table: TableDefinition) -> int:
         mode = self._wanted.mode
         options = self._target.options(dbtable=table.name, writeMode="upsert" if mode == "upsert" else None)
         with tempfile.TemporaryDirectory(prefix="shoal-pipeline-") as folder:
@@ -161,23 +165,23 @@ class _Copy:
             step = Step(self._job, ((table.name, 0, 0),), result=result)
             writer = frame.write.format("shoal_step").options(**options, **step.option())
             writer = writer.mode("overwrite" if mode == "overwrite" else "append")
-            watched(self._spark, self._progress, f"copy {table.schema}.{table.table}", writer.save)
+            run_with_progress(self._spark, self._progress, f"copy {table.schema}.{table.table}", writer.save)
             with open(result, encoding="utf-8") as text:
                 return int(json.load(text)[0])
 
-    def _of_shoal(self, table: Definition, snapshot: str) -> DataFrame:
+    def _of_shoal(self, table: TableDefinition, snapshot: str) -> DataFrame:
         # numeric without limits comes as text: Spark has none of any length.
         kinds = {"numeric": "string"}
         options = self._source.options(dbtable=table.name, snapshot=snapshot)
         whole = self._spark.read.format("shoal").options(**options).load().schema
         fields = []
-        for column in table.written:
+        for column in table.data_columns:
             loose = column.type_name in kinds and column.modifier < 0
             kind = kinds[column.type_name] if loose else whole[column.name].dataType.simpleString()
             fields.append(f"`{column.name.replace('`', '``')}` {kind}")
         return self._spark.read.format("shoal").schema(", ".join(fields)).options(**options).load()
 
-    def _of_postgres(self, reading: psycopg.Connection[Any], table: Definition, snapshot: str) -> DataFrame:
+    def _of_postgres(self, reading: psycopg.Connection[Any], table: TableDefinition, snapshot: str) -> DataFrame:
         parts = self._source.parts
         given = {name: parts[name] for name in _PASSED_ON if name in parts}
         properties = {
@@ -192,12 +196,12 @@ class _Copy:
         if self._source.password:
             properties["password"] = self._source.password
         url = f"jdbc:postgresql://{parts['host']}:{parts['port']}/{parts['dbname']}"
-        listed = ", ".join(definitions.selected(table, _NATIVE))
+        listed = ", ".join(definitions.select_columns(table, _NATIVE))
         query = f"(SELECT {listed}, ctid AS {_PLACE} FROM {table.name}) AS q"
         frame = self._spark.read.jdbc(url, query, predicates=self._ranges(reading, table), properties=properties)
         return frame.drop(_PLACE)
 
-    def _ranges(self, reading: psycopg.Connection[Any], table: Definition) -> list[str]:
+    def _ranges(self, reading: psycopg.Connection[Any], table: TableDefinition) -> list[str]:
         """Conditions on ctid that cut a table's pages."""
         row = reading.execute("SELECT pg_relation_size(%s::regclass) / 8192", (table.name,)).fetchone()
         pages = int(row[0] or 0) if row is not None else 0
@@ -206,7 +210,7 @@ class _Copy:
         bounds = [None, *cuts], [*cuts, None]
         found = []
         for low, high in zip(*bounds, strict=True):
-            both = [f"{quoted(_PLACE)} >= '({low},0)'::tid"] if low is not None else []
-            both += [f"{quoted(_PLACE)} < '({high},0)'::tid"] if high is not None else []
+            both = [f"{quote_name(_PLACE)} >= '({low},0)'::tid"] if low is not None else []
+            both += [f"{quote_name(_PLACE)} < '({high},0)'::tid"] if high is not None else []
             found.append(" AND ".join(both) or "true")
         return found

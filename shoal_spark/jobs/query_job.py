@@ -16,13 +16,13 @@ import psycopg
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from shoal_spark.jobs.exporting import Export, write_frame, written_bytes
-from shoal_spark.jobs.files import file_system, shown
-from shoal_spark.jobs.server import Server, hold_moment, release_moment
-from shoal_spark.jobs.session import one_line, watched
+from shoal_spark.jobs.export_job import ExportOptions, write_frame, written_bytes
+from shoal_spark.jobs.files import file_system, without_credentials
+from shoal_spark.jobs.server_access import ServerAccess, hold_moment, release_moment
+from shoal_spark.jobs.session import one_line, run_with_progress
 from shoal_spark.jobs.summary import JobError, Progress, Summary
-from shoal_spark.options import quoted
-from shoal_spark.reading import columns_of
+from shoal_spark.options import quote_name
+from shoal_spark.reader import columns_of
 from shoal_spark.types import schema_of
 
 _TABLES = """
@@ -39,18 +39,18 @@ _ROW_NUMBER = "_shoal_row_number"
 
 
 @dataclass(frozen=True)
-class Query:
+class QueryOptions:
     """What a user asks for. `output`: where the last result goes, whole; otherwise `limit` rows of each are shown."""
 
     text: str
     tablespace: str | None = None
     checkpoint: str | None = None
     limit: int = 1000
-    output: Export | None = None
+    output: ExportOptions | None = None
 
 
 @dataclass(frozen=True)
-class Shown:
+class StatementRows:
     """Rows of a statement's result; `more`: there are others."""
 
     columns: tuple[str, ...]
@@ -59,11 +59,11 @@ class Shown:
 
 
 @dataclass
-class Answer:
+class QueryAnswer:
     """What the statements have said."""
 
     summary: Summary
-    results: list[Shown] = field(default_factory=list)
+    results: list[StatementRows] = field(default_factory=list)
 
 
 def statements(text: str) -> list[str]:
@@ -79,13 +79,15 @@ def statements(text: str) -> list[str]:
     return [item for item in [*found, current.strip()] if item]
 
 
-def run_query(spark: SparkSession, server: Server | None, wanted: Query, progress: Progress) -> Answer:
+def run_query(
+    spark: SparkSession, server: ServerAccess | None, wanted: QueryOptions, progress: Progress
+) -> QueryAnswer:
     """`server`: None with a checkpoint. Raises JobError."""
     given = statements(wanted.text)
     if not given:
         raise JobError("there is no statement")
     words = {word.lower() for word in re.findall(r"\w+", wanted.text)}
-    answer = Answer(Summary("query"))
+    answer = QueryAnswer(Summary("query"))
     answer.summary.begin()
     views: list[str] = []
     try:
@@ -117,7 +119,7 @@ def _name(schema: str, table: str) -> str:
 def _views(
     spark: SparkSession,
     connection: psycopg.Connection[Any],
-    server: Server,
+    server: ServerAccess,
     tablespace: str | None,
     snapshot: str,
     words: set[str],
@@ -128,9 +130,9 @@ def _views(
         raise JobError(f'there is no table in the tablespace "{tablespace}"')
     for schema, table in found:
         name = _name(schema, table)
-        if not _occurs(name, words):
+        if not _is_mentioned(name, words):
             continue
-        relation = f"{quoted(schema)}.{quoted(table)}"
+        relation = f"{quote_name(schema)}.{quote_name(table)}"
         reader = spark.read.format("shoal").schema(schema_of(columns_of(connection, relation)))
         reader.options(**server.options(dbtable=relation, snapshot=snapshot)).load().createOrReplaceTempView(
             f"`{name}`"
@@ -138,7 +140,7 @@ def _views(
         made.append(name)
 
 
-def _occurs(name: str, words: set[str]) -> bool:
+def _is_mentioned(name: str, words: set[str]) -> bool:
     """Whether all words of a name are in the statements: what looks for too much costs only time."""
     return all(word.lower() in words for word in re.findall(r"\w+", name))
 
@@ -151,7 +153,7 @@ def _checkpoint_views(spark: SparkSession, place: str, words: set[str], made: li
     root, manifest = _newest(spark, place)
     for table in manifest["tables"]:
         name = _name(table["schema"], table["name"])
-        if not _occurs(name, words):
+        if not _is_mentioned(name, words):
             continue
         paths = [f"{root}/{item['file']['name']}" for item in table["files"]]
         if paths:
@@ -175,11 +177,11 @@ def _newest(spark: SparkSession, place: str) -> tuple[str, Mapping[str, Any]]:
                 folder = path.getParent()
                 found.append((folder.getName(), folder.getParent().toString(), path.toString()))
         except Py4JJavaError as error:
-            raise JobError(f"{shown(place)} cannot be read: {one_line(error)}") from error
+            raise JobError(f"{without_credentials(place)} cannot be read: {one_line(error)}") from error
     if not found:
-        raise JobError(f"there is no checkpoint in {shown(place)}")
+        raise JobError(f"there is no checkpoint in {without_credentials(place)}")
     if len({root for _, root, _ in found}) > 1:
-        roots = ", ".join(sorted({shown(root) for _, root, _ in found}))
+        roots = ", ".join(sorted({without_credentials(root) for _, root, _ in found}))
         raise JobError(f"there are checkpoints of several tablespaces: name one of {roots}")
     _, root, path = max(found)
     text = spark.read.text(path, wholetext=True).collect()[0][0]
@@ -189,22 +191,22 @@ def _newest(spark: SparkSession, place: str) -> tuple[str, Mapping[str, Any]]:
 # ---- the statements --------------------------------------------------------------------------------------------------
 
 
-def _run(spark: SparkSession, given: list[str], wanted: Query, progress: Progress, answer: Answer) -> None:
+def _run(spark: SparkSession, given: list[str], wanted: QueryOptions, progress: Progress, answer: QueryAnswer) -> None:
     for number, statement in enumerate(given, 1):
         what = f"statement {number} of {len(given)}"
-        frame = watched(spark, progress, what, lambda statement=statement: spark.sql(statement))  # type: ignore[misc]
+        frame = run_with_progress(spark, progress, what, lambda statement=statement: spark.sql(statement))  # type: ignore[misc]
         if not frame.columns:
             continue
         if number == len(given) and wanted.output is not None:
             answer.summary.rows += write_frame(spark, frame, wanted.output, progress)
             answer.summary.bytes, answer.summary.more["files"] = written_bytes(spark, wanted.output.to)
-            answer.summary.more["to"] = shown(wanted.output.to)
+            answer.summary.more["to"] = without_credentials(wanted.output.to)
             continue
-        shown_rows = watched(spark, progress, what, lambda frame=frame: _some(frame, wanted.limit))  # type: ignore[misc]
+        shown_rows = run_with_progress(spark, progress, what, lambda frame=frame: _first_rows(frame, wanted.limit))  # type: ignore[misc]
         answer.results.append(shown_rows)
         answer.summary.rows += len(shown_rows.rows)
 
 
-def _some(frame: DataFrame, limit: int) -> Shown:
+def _first_rows(frame: DataFrame, limit: int) -> StatementRows:
     rows = [tuple(row) for row in frame.limit(limit + 1).collect()]
-    return Shown(tuple(frame.columns), rows[:limit], len(rows) > limit)
+    return StatementRows(tuple(frame.columns), rows[:limit], len(rows) > limit)

@@ -1,6 +1,6 @@
-"""A staged write (shoal_spark/writing.py) of a frame that has more columns than the table: what is wrong with a record,
-the record itself, and where it stood. Bad records go into a file in place of the table; and in the commit's own
-transaction it is remembered which files they all came from.
+"""A staged write (shoal_spark/writer.py) of a frame with more columns than the table: the problem of a record, the
+record itself, and its file and line. Bad records go into a file in place of the table. The commit's own transaction
+records the input files.
 
     a task      hands the good rows in; bad ones come back with its word that it is done, so that those of an attempt
                 that Spark does not count are not counted either
@@ -29,7 +29,7 @@ from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 
 from shoal_spark.options import ShoalOptions, read_options
 from shoal_spark.source import ShoalDataSource
-from shoal_spark.writing import ShoalWriter, Written
+from shoal_spark.writer import ShoalWriter, WriteMessage
 
 REASON, RECORD, FILE, LINE = "_shoal_reason", "_shoal_record", "_shoal_file", "_shoal_line"
 ASIDE = (REASON, RECORD, FILE, LINE)
@@ -57,7 +57,7 @@ class Step:
         return {f"{PREFIX}what": json.dumps([self.job, self.items, self.rejects, self.most, self.result])}
 
     @classmethod
-    def of(cls, options: dict[str, str]) -> Step:
+    def from_options(cls, options: dict[str, str]) -> Step:
         job, items, rejects, most, result = json.loads(options[f"{PREFIX}what"])
         return cls(job, tuple((name, size, changed) for name, size, changed in items), rejects, most, result)
 
@@ -88,8 +88,8 @@ def write_rejects(path: str, rejects: Sequence[Reject], more: int = 0) -> None:
     part.replace(whole)
 
 
-def remembered(connection: psycopg.Connection[Any], job: str) -> dict[str, tuple[int, int, int]]:
-    """What a job has done: by item, its bytes, its time of change, and the rows of the step that it was in."""
+def read_done(connection: psycopg.Connection[Any], job: str) -> dict[str, tuple[int, int, int]]:
+    """The items that a job has done: the bytes of each, its time of change, and the rows of its step."""
     # Another job may make it at this moment.
     with contextlib.suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
         connection.execute(_MADE)
@@ -98,7 +98,7 @@ def remembered(connection: psycopg.Connection[Any], job: str) -> dict[str, tuple
 
 
 @dataclass
-class StepWritten(Written):
+class StepWriteMessage(WriteMessage):
     """What a task has handed in, and what it has put aside. `rejected`: how many, kept or not."""
 
     rejects: list[Reject]
@@ -114,19 +114,19 @@ class StepWriter(ShoalWriter):
         own = t.StructType([item for item in schema.fields if item.name not in ASIDE])
         super().__init__(options, own, overwrite)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StepWritten:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StepWriteMessage:
         """In a task: hands its good rows in."""
         context = TaskContext.get()
         assert context is not None
         part = f"{context.partitionId()}.{context.taskAttemptId()}"
-        aside = _Aside(self._frame_names)
+        aside = _RejectSplitter(self._frame_names)
         with self._options.connect() as connection:
-            rows = self._hand_in(connection, part, map(aside.good, iterator))
-        return StepWritten(part, rows, aside.rejects, aside.rejected)
+            rows = self._copy_to_stage(connection, part, map(aside.good, iterator))
+        return StepWriteMessage(part, rows, aside.rejects, aside.rejected)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Everything, or nothing if there is too much that is bad."""
-        found = [item for item in messages if isinstance(item, StepWritten)]
+        found = [item for item in messages if isinstance(item, StepWriteMessage)]
         rejected = sum(item.rejected for item in found)
         kept = [reject for item in found for reject in item.rejects]
         if rejected and self._step.rejects:
@@ -149,7 +149,7 @@ class StepWriter(ShoalWriter):
                 )
 
 
-class _Aside:
+class _RejectSplitter:
     """Parts the batches of one task."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -186,6 +186,6 @@ class StepSource(ShoalDataSource):
 
     def writer(self, schema: t.StructType, overwrite: bool) -> DataSourceWriter:
         given = dict(self.options)
-        step = Step.of(given)
+        step = Step.from_options(given)
         plain = {name: value for name, value in given.items() if not name.startswith(PREFIX)}
         return StepWriter(read_options(plain), schema, overwrite, step)

@@ -25,11 +25,11 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from shoal_spark.jobs.files import file_system, find_files, shown
-from shoal_spark.jobs.server import Server, exists, hold_moment, release_moment, size_of
-from shoal_spark.jobs.session import one_line, watched
+from shoal_spark.jobs.files import file_system, find_files, without_credentials
+from shoal_spark.jobs.server_access import ServerAccess, exists, hold_moment, release_moment, size_of
+from shoal_spark.jobs.session import one_line, run_with_progress
 from shoal_spark.jobs.summary import JobError, Progress, Summary
-from shoal_spark.reading import PART_BYTES, columns_of
+from shoal_spark.reader import PART_BYTES, columns_of
 
 MODES = ("errorifexists", "overwrite")
 STATE = "_shoal_export.json"
@@ -37,7 +37,7 @@ SUCCESS = "_SUCCESS"
 
 
 @dataclass(frozen=True)
-class Export:
+class ExportOptions:
     """What a user asks for: a table or a query, and a folder. `options`: Spark's of the format."""
 
     to: str
@@ -53,9 +53,9 @@ class Export:
     documents: tuple[str, ...] = ()  # columns of json and jsonb
 
 
-def run_export(spark: SparkSession, server: Server, wanted: Export, progress: Progress) -> Summary:
+def run_export(spark: SparkSession, server: ServerAccess, wanted: ExportOptions, progress: Progress) -> Summary:
     """Raises JobError."""
-    summary = Summary("export", more={"to": shown(wanted.to)})
+    summary = Summary("export", more={"to": without_credentials(wanted.to)})
     summary.begin()
     with server.connect() as connection:
         if wanted.table is not None and not exists(connection, wanted.table):
@@ -76,7 +76,7 @@ def run_export(spark: SparkSession, server: Server, wanted: Export, progress: Pr
     return summary.end()
 
 
-def read_at(spark: SparkSession, server: Server, snapshot: str, **what: object) -> DataFrame:
+def read_at(spark: SparkSession, server: ServerAccess, snapshot: str, **what: object) -> DataFrame:
     """A table or query at a moment that is held."""
     return spark.read.format("shoal").options(**server.options(snapshot=snapshot, **what)).load()
 
@@ -89,23 +89,23 @@ def written_bytes(spark: SparkSession, folder: str) -> tuple[int, int]:
     return 0, 0
 
 
-def write_frame(spark: SparkSession, frame: DataFrame, wanted: Export, progress: Progress) -> int:
+def write_frame(spark: SparkSession, frame: DataFrame, wanted: ExportOptions, progress: Progress) -> int:
     """Writes a frame as the folder's only content, whole or not at all; the number of rows. Raises JobError."""
     folder = _Folder(spark, wanted.to)
     if folder.filled and wanted.mode != "overwrite":
-        raise JobError(f"{shown(wanted.to)} is not empty: choose another folder, or --mode overwrite")
+        raise JobError(f"{without_credentials(wanted.to)} is not empty: choose another folder, or --mode overwrite")
     aside = _Folder(spark, f"{folder.path}.new-{secrets.token_hex(4)}") if folder.exists else folder
     try:
         rows = _write(spark, frame, wanted, aside.path, progress)
         if aside is not folder:
-            aside.become(folder.path)
+            aside.replace(folder.path)
     except BaseException:
         aside.delete()
         raise
     return rows
 
 
-def _write(spark: SparkSession, frame: DataFrame, wanted: Export, to: str, progress: Progress) -> int:
+def _write(spark: SparkSession, frame: DataFrame, wanted: ExportOptions, to: str, progress: Progress) -> int:
     """Adds a frame to a folder; the number of rows."""
     missing = [name for name in wanted.partition_by if name not in frame.columns]
     if missing:
@@ -123,7 +123,7 @@ def _write(spark: SparkSession, frame: DataFrame, wanted: Export, to: str, progr
     writer = frame.write.format(wanted.format).options(**options).mode("append")
     if wanted.partition_by:
         writer = writer.partitionBy(*wanted.partition_by)
-    watched(spark, progress, f"export {wanted.table or 'query'}", lambda: writer.save(to))
+    run_with_progress(spark, progress, f"export {wanted.table or 'query'}", lambda: writer.save(to))
     return int(seen.get.get("rows", 0))
 
 
@@ -139,26 +139,26 @@ class _Folder:
             self.exists = bool(self._system.exists(self._there))
             self.filled = self.exists and len(self._system.listStatus(self._there)) > 0
         except Py4JJavaError as error:
-            raise JobError(f"{shown(path)} cannot be used: {one_line(error)}") from error
+            raise JobError(f"{without_credentials(path)} cannot be used: {one_line(error)}") from error
 
-    def _of(self, name: str) -> Any:
+    def _path_of(self, name: str) -> Any:
         return file_system(self._spark, f"{self.path}/{name}" if name else self.path)[1]
 
     def delete(self, name: str = "") -> None:
-        self._system.delete(self._of(name), True)
+        self._system.delete(self._path_of(name), True)
 
     def read(self, name: str) -> str | None:
         """The text of a file, None if there is none."""
-        if not self._system.exists(self._of(name)):
+        if not self._system.exists(self._path_of(name)):
             return None
-        stream = self._system.open(self._of(name))  # Spark itself does not see names like these
+        stream = self._system.open(self._path_of(name))  # Spark itself does not see names like these
         try:
             return bytes(stream.readAllBytes()).decode()
         finally:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        stream = self._system.create(self._of(name), True)
+        stream = self._system.create(self._path_of(name), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
@@ -170,12 +170,14 @@ class _Folder:
             return [file.path[len(self.path) + 1 :] for file in find_files(self._spark, [self.path]).files]
         return []
 
-    def become(self, path: str) -> None:
+    def replace(self, path: str) -> None:
         """Takes the place of another folder."""
         target = file_system(self._spark, path)[1]
         self._system.delete(target, True)
         if not self._system.rename(self._there, target):
-            raise JobError(f"{shown(self.path)} is whole, and could not be renamed to {shown(path)}")
+            raise JobError(
+                f"{without_credentials(self.path)} is whole, and could not be renamed to {without_credentials(path)}"
+            )
 
 
 @dataclass
@@ -195,7 +197,7 @@ class _State:
 
 
 class _Resumable:
-    def __init__(self, spark: SparkSession, server: Server, wanted: Export, progress: Progress) -> None:
+    def __init__(self, spark: SparkSession, server: ServerAccess, wanted: ExportOptions, progress: Progress) -> None:
         self._spark = spark
         self._server = server
         self._wanted = wanted
@@ -207,7 +209,7 @@ class _Resumable:
             raise JobError("--resume goes with a table, which can be cut into steps, and not with a query")
         folder = _Folder(self._spark, wanted.to)
         source = json.dumps([wanted.table, wanted.format, wanted.partition_by])
-        state = self._begun(folder, source) or self._begin(connection, folder, source)
+        state = self._read_state(folder, source) or self._start(connection, folder, source)
         summary.more["lsn"] = state.lsn
         summary.more["rows_done_before"] = state.rows
         known = set(state.files)
@@ -219,19 +221,21 @@ class _Resumable:
         release_moment(connection, state.snapshot)
         folder.write(SUCCESS, "")
 
-    def _begun(self, folder: _Folder, source: str) -> _State | None:
+    def _read_state(self, folder: _Folder, source: str) -> _State | None:
         """Where the export was broken off, or that it is done."""
         text = folder.read(STATE) if folder.filled else None
         if text is None:
             if folder.filled:
-                raise JobError(f"{shown(folder.path)} is not empty, and holds no export that can be resumed")
+                raise JobError(
+                    f"{without_credentials(folder.path)} is not empty, and holds no export that can be resumed"
+                )
             return None
         state = _State(**json.loads(text))
         if state.source != source:
-            raise JobError(f"{shown(folder.path)} holds another export: {state.source}")
+            raise JobError(f"{without_credentials(folder.path)} holds another export: {state.source}")
         return state
 
-    def _begin(self, connection: psycopg.Connection[Any], folder: _Folder, source: str) -> _State:
+    def _start(self, connection: psycopg.Connection[Any], folder: _Folder, source: str) -> _State:
         table = self._wanted.table
         assert table is not None
         snapshot, lsn = hold_moment(connection)
@@ -253,7 +257,7 @@ class _Resumable:
         except JobError as error:
             if "invalid snapshot identifier" in str(error):
                 raise JobError(
-                    f"the snapshot of {shown(folder.path)} (LSN {state.lsn}) no longer exists: "
+                    f"the snapshot of {without_credentials(folder.path)} (LSN {state.lsn}) no longer exists: "
                     "start again in an empty folder"
                 ) from error
             raise
@@ -264,7 +268,7 @@ class _Resumable:
         return rows
 
 
-def _without_success(wanted: Export) -> Export:
+def _without_success(wanted: ExportOptions) -> ExportOptions:
     """A step is not the end."""
     return replace(wanted, options={"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", **wanted.options})
 

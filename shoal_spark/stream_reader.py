@@ -96,7 +96,7 @@ def _number(options: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-class ChangesPart(InputPartition):
+class ChangePartition(InputPartition):
     """The commits above `after` up to `upto`."""
 
     def __init__(self, after: int, upto: int) -> None:
@@ -132,7 +132,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         """Whole transactions, so a batch may have more rows than the limit."""
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         with self._options.server.connect() as connection:
-            return {"lsn": self._reach(connection, start["lsn"], rows)}
+            return {"lsn": self._batch_end(connection, start["lsn"], rows)}
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
         with self._options.server.connect() as connection:
@@ -146,25 +146,25 @@ class ShoalStreamReader(DataSourceStreamReader):
         after = start["lsn"]
         with self._options.server.connect() as connection:
             while after < end["lsn"]:
-                upto = min(self._reach(connection, after, self._options.rows_per_partition), end["lsn"])
+                upto = min(self._batch_end(connection, after, self._options.rows_per_partition), end["lsn"])
                 if upto == after:
                     break
-                parts.append(ChangesPart(after, upto))
+                parts.append(ChangePartition(after, upto))
                 after = upto
         return parts
 
-    def _reach(self, connection: psycopg.Connection[Any], after: int, rows: int | None) -> int:
+    def _batch_end(self, connection: psycopg.Connection[Any], after: int, rows: int | None) -> int:
         try:
             ((lsn,),) = connection.execute(
                 "SELECT shoal_change_stream_reach(%s, %s, %s)", (self._options.stream, after, rows)
             ).fetchall()
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
-            raise retired(error) from None
+            raise stream_retired_error(error) from None
         return int(lsn)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the changes of a part, large transactions in pieces."""
-        assert isinstance(partition, ChangesPart)
+        assert isinstance(partition, ChangePartition)
         options, upto = self._options, partition.upto
         schema = to_arrow_schema(SCHEMA, timezone="UTC")
         at = (partition.after + 1, 0)
@@ -174,7 +174,7 @@ class ShoalStreamReader(DataSourceStreamReader):
                 try:
                     cursor = connection.execute(_READ, (options.stream, at[0], AT_ONCE, at[1], upto))
                 except psycopg.errors.ObjectNotInPrerequisiteState as error:
-                    raise retired(error) from None
+                    raise stream_retired_error(error) from None
                 rows = cursor.fetchall()
                 if rows:
                     columns = zip(zip(*rows, strict=True), schema, strict=True)
@@ -185,7 +185,7 @@ class ShoalStreamReader(DataSourceStreamReader):
                     return
 
     def commit(self, end: dict[str, int]) -> None:
-        """Spark will never ask for what lies before: neither needs the server to keep it."""
+        """Moves the stream's position, because Spark never asks for earlier changes again."""
         if not self._options.advance:
             return
         advance = "SELECT shoal_change_stream_advance(%s, %s)"
@@ -195,8 +195,8 @@ class ShoalStreamReader(DataSourceStreamReader):
             connection.execute(advance, (self._options.stream, end["lsn"]))
 
 
-def retired(error: psycopg.Error) -> RuntimeError:
-    """What the server says of a stream that has fallen behind its limit, and how to begin again in Spark."""
+def stream_retired_error(error: psycopg.Error) -> RuntimeError:
+    """The error for a stream that has fallen behind its limit, with advice how to begin again in Spark."""
     diagnosis = error.diag
     return RuntimeError(
         f"{diagnosis.message_primary}. {diagnosis.message_detail or ''} To restart: {diagnosis.message_hint} "

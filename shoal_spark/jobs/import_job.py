@@ -1,9 +1,9 @@
 """`shoal pipeline import`: CSV, JSON or Parquet into a table, in one commit, or in steps that can be resumed.
 
     without a job's name    one commit for everything: all of it, or nothing
-    with one                a commit for every `step_bytes` of files, which remembers them (stepping.py); the same job
-                            again goes on with the files that are not remembered, so also with those that have come
-                            since. A remembered file that has changed is refused
+    with one                a commit for every `step_bytes` of files, which remembers them (step_writer.py). The same
+                            job goes on later with the files that are not remembered, new ones among them. A
+                            remembered file that has changed is refused
 
 The table is made if there is none, with the types that are given or that Spark infers, and goes again if nothing was
 written.
@@ -24,14 +24,14 @@ import psycopg
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
-from shoal_spark.jobs.files import DataFile, Found, find_files, format_of, shown, tabs
-from shoal_spark.jobs.records import Data, Records
+from shoal_spark.jobs.files import DataFile, FoundFiles, find_files, format_of, is_tab_separated, without_credentials
+from shoal_spark.jobs.records import Records, SourceFiles
 from shoal_spark.jobs.rejects import read_back, with_lines
-from shoal_spark.jobs.server import Server, TableColumn, exists, primary_key, table_columns
-from shoal_spark.jobs.session import watched
-from shoal_spark.jobs.stepping import Reject, Step, remembered, write_rejects
+from shoal_spark.jobs.server_access import ServerAccess, TableColumn, exists, primary_key, table_columns
+from shoal_spark.jobs.session import run_with_progress
+from shoal_spark.jobs.step_writer import Reject, Step, read_done, write_rejects
 from shoal_spark.jobs.summary import JobError, Progress, Summary, plural
-from shoal_spark.options import quoted
+from shoal_spark.options import quote_name
 from shoal_spark.types import sql_type
 
 MODES = ("append", "overwrite", "upsert")
@@ -39,7 +39,7 @@ STEP_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Import:
+class ImportOptions:
     """What a user asks for. `options`: Spark's of the format. `definition`: columns as CREATE TABLE has them, for a
     table that is made. `columns`: the names of the files' columns, in their order."""
 
@@ -59,13 +59,13 @@ class Import:
     partitions: int | None = None
 
 
-def run_import(spark: SparkSession, server: Server, wanted: Import, progress: Progress) -> Summary:
+def run_import(spark: SparkSession, server: ServerAccess, wanted: ImportOptions, progress: Progress) -> Summary:
     """Raises JobError."""
     return _Import(spark, server, wanted, progress).run()
 
 
 class _Import:
-    def __init__(self, spark: SparkSession, server: Server, wanted: Import, progress: Progress) -> None:
+    def __init__(self, spark: SparkSession, server: ServerAccess, wanted: ImportOptions, progress: Progress) -> None:
         self._spark = spark
         self._server = server
         self._progress = progress
@@ -82,7 +82,7 @@ class _Import:
         found = find_files(self._spark, self._wanted.sources)
         if not self._wanted.format:
             self._wanted = replace(self._wanted, format=format_of(found.files))
-        left, done = self._left(found)
+        left, done = self._remaining_files(found)
         if self._wanted.job:
             summary.more["job_name"] = self._wanted.job
         if done:
@@ -111,17 +111,17 @@ class _Import:
 
     # ---- what is to be done -------------------------------------------------------------------------------------
 
-    def _left(self, found: Found) -> tuple[list[DataFile], int]:
+    def _remaining_files(self, found: FoundFiles) -> tuple[list[DataFile], int]:
         """The files that are not remembered, and how many are."""
         if not self._wanted.job:
             return list(found.files), 0
         with self._server.connect() as connection:
-            known = remembered(connection, self._wanted.job)
+            known = read_done(connection, self._wanted.job)
         for file in found.files:
             if file.path in known and known[file.path][:2] != (file.bytes, file.modified):
                 raise JobError(
-                    f"{shown(file.path)} has changed since the job {self._wanted.job} has imported it: give it another "
-                    "name, or the import another --job"
+                    f"{without_credentials(file.path)} has changed since the job {self._wanted.job} has imported it: "
+                    "give it another name, or the import another --job"
                 )
         return [file for file in found.files if file.path not in known], sum(file.path in known for file in found.files)
 
@@ -139,16 +139,16 @@ class _Import:
 
     # ---- columns ------------------------------------------------------------------------------------------------
 
-    def _data(self, found: Found) -> Data:
+    def _data(self, found: FoundFiles) -> SourceFiles:
         wanted = self._wanted
         options = dict(wanted.options)
         if wanted.format == "csv":
-            defaults = {"header": "true", "escape": '"', **({"sep": "\t"} if tabs(found.files) else {})}
+            defaults = {"header": "true", "escape": '"', **({"sep": "\t"} if is_tab_separated(found.files) else {})}
             given = {name.lower() for name in options}
             options.update({name: value for name, value in defaults.items() if name not in given})
-        return Data(self._spark, wanted.format, options, bool(wanted.columns))
+        return SourceFiles(self._spark, wanted.format, options, bool(wanted.columns))
 
-    def _records(self, found: Found) -> Records:
+    def _records(self, found: FoundFiles) -> Records:
         """Which columns there are, and the table for them. Raises JobError."""
         wanted = self._wanted
         data = self._data(found)
@@ -183,7 +183,7 @@ class _Import:
             raise JobError(f'column "{name}" of the table {self._wanted.table} is made by the server: leave it out')
         return found
 
-    def _kinds(self, data: Data, found: Found, columns: Sequence[TableColumn]) -> dict[str, t.DataType]:
+    def _kinds(self, data: SourceFiles, found: FoundFiles, columns: Sequence[TableColumn]) -> dict[str, t.DataType]:
         """The data's columns, with types where they are inferred. `columns`: the table's, where there is one."""
         paths, chosen = [file.path for file in found.files], list(self._wanted.columns)
         reader = data.reader(found)
@@ -192,9 +192,11 @@ class _Import:
         else:
             if data.format == "csv":
                 reader = reader.option("inferSchema", "true")
-            schema = watched(self._spark, self._progress, "columns and types", lambda: reader.load(paths).schema)
+            schema = run_with_progress(
+                self._spark, self._progress, "columns and types", lambda: reader.load(paths).schema
+            )
         if not schema.fields:
-            raise JobError(f"{shown(paths[0])} has no columns")
+            raise JobError(f"{without_credentials(paths[0])} has no columns")
         kinds = {item.name: item.dataType for item in schema if item.name != "_corrupt_record"}
         if data.format != "csv":
             absent = [name for name in chosen if name not in kinds]
@@ -205,13 +207,13 @@ class _Import:
             chosen = [column.name for column in columns if not column.made]
         if chosen and len(chosen) != len(kinds):
             raise JobError(
-                f"{shown(paths[0])} has {plural(len(kinds), 'column')}, and there are {plural(len(chosen), 'name')}: "
-                f"{', '.join(chosen)}"
+                f"{without_credentials(paths[0])} has {plural(len(kinds), 'column')}, "
+                f"and there are {plural(len(chosen), 'name')}: {', '.join(chosen)}"
             )
         return dict(zip(chosen or kinds, kinds.values(), strict=True))
 
     def _make(self, connection: psycopg.Connection[object], definition: str) -> None:
-        key = f", PRIMARY KEY ({', '.join(map(quoted, self._wanted.key))})" if self._wanted.key else ""
+        key = f", PRIMARY KEY ({', '.join(map(quote_name, self._wanted.key))})" if self._wanted.key else ""
         connection.execute(f"CREATE TABLE {self._wanted.table} ({definition}{key})")
         self._made = True
 
@@ -222,7 +224,7 @@ class _Import:
         name = self._wanted.table.replace('"', "").replace("/", "_")
         return os.path.abspath(self._wanted.rejects or f"{name}.rejected.jsonl")
 
-    def _step(self, records: Records, found: Found, *, overwrite: bool, before: int) -> tuple[int, int]:
+    def _step(self, records: Records, found: FoundFiles, *, overwrite: bool, before: int) -> tuple[int, int]:
         """One commit: how many rows it has written, and how many records were rejected."""
         wanted = self._wanted
         frame = records.frame(found)
@@ -245,33 +247,33 @@ class _Import:
             writer = frame.write.format("shoal_step").options(**options, **step.option())
             writer = writer.mode("overwrite" if wanted.mode == "overwrite" and overwrite else "append")
             try:
-                watched(self._spark, self._progress, f"import {wanted.table}", writer.save)
+                run_with_progress(self._spark, self._progress, f"import {wanted.table}", writer.save)
             except JobError as error:
-                if self._place(records, aside, before):
+                if self._write_rejects(records, aside, before):
                     raise JobError(f"{error}; they are in {self._rejects}, and nothing was written") from None
                 raise
             with open(result, encoding="utf-8") as text:
                 rows, count = json.load(text)
-            self._place(records, aside, before)
+            self._write_rejects(records, aside, before)
             return rows, count
 
-    def _place(self, records: Records, aside: str, before: int) -> bool:
+    def _write_rejects(self, records: Records, aside: str, before: int) -> bool:
         """Finds the lines of rejected records, gives reasons, and puts them behind those of earlier steps. Whether
         there are any."""
         if not os.path.exists(aside):
             return False
-        rejects = records.reasoned(read_back(aside))
+        rejects = records.with_reasons(read_back(aside))
         data = records.data
         if data.is_text and not data.flag("multiLine"):
             encoding = data.option("encoding") or "UTF-8"
-            normal = records.normal()
+            normal = records.record_of_line()
 
             def find() -> list[Reject]:
                 return with_lines(self._spark, rejects, normal, encoding)
 
-            rejects = watched(self._spark, self._progress, "lines of rejected records", find)
+            rejects = run_with_progress(self._spark, self._progress, "lines of rejected records", find)
         earlier = read_back(self._rejects) if before and os.path.exists(self._rejects) else []
-        rejects = [replace(item, file=shown(unquote(item.file))) for item in rejects]
+        rejects = [replace(item, file=without_credentials(unquote(item.file))) for item in rejects]
         write_rejects(self._rejects, [*earlier, *sorted(rejects, key=lambda item: (item.file, item.line or 0))])
         return True
 
@@ -290,7 +292,7 @@ def _definition(kinds: Mapping[str, t.DataType]) -> str:
                     "the table's columns with --schema"
                 ) from None
             made = "jsonb"
-        items.append(f"{quoted(name)} {made}")
+        items.append(f"{quote_name(name)} {made}")
     return ", ".join(items)
 
 

@@ -1,4 +1,4 @@
-"""Where a job finds Shoal (or PostgreSQL), and what it asks there with plain SQL.
+"""Access of a job to Shoal (or PostgreSQL) with plain SQL.
 
 A password comes from PGPASSWORD, ~/.pgpass or a file, never from the command line, which everybody on the machine can
 read. It goes to Spark as the option "password" alone, which Spark redacts wherever it shows options.
@@ -18,7 +18,7 @@ import psycopg
 from psycopg import conninfo
 
 from shoal_spark.jobs.summary import JobError
-from shoal_spark.reading import columns_of
+from shoal_spark.reader import columns_of
 from shoal_spark.types import SqlColumn
 
 HOLD_SECONDS = 3600  # for which a moment stays while nobody begins to read with it
@@ -60,14 +60,14 @@ class TableColumn:
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerAccess:
     """A server that has answered. `parts` and `password` make libpq's connection string."""
 
     parts: Mapping[str, str]
     password: str = field(default="", repr=False)
 
     @property
-    def place(self) -> str:
+    def display_name(self) -> str:
         """For people."""
         return f"{self.parts.get('host', '')}:{self.parts.get('port', '')}/{self.parts.get('dbname', '')}"
 
@@ -86,7 +86,7 @@ class Server:
             yield connection
 
 
-def find_server(dsn: str, password_file: str | None = None) -> Server:
+def find_server(dsn: str, password_file: str | None = None) -> ServerAccess:
     """Connects once. Raises JobError, whose text repeats nothing of the DSN; psycopg.OperationalError."""
     try:
         parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(dsn).items()}
@@ -107,7 +107,7 @@ def find_server(dsn: str, password_file: str | None = None) -> Server:
         effective = {option.keyword.decode(): option.val.decode() for option in connection.pgconn.info if option.val}
         kept = {name: value for name, value in effective.items() if name not in _NOT_PASSED_ON}
         kept.update(host=connection.info.host, port=str(connection.info.port), dbname=connection.info.dbname)
-        return Server(kept, connection.info.password)
+        return ServerAccess(kept, connection.info.password)
 
 
 def exists(connection: psycopg.Connection[Any], table: str) -> bool:

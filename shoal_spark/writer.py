@@ -1,4 +1,5 @@
-"""Batch writes: every task hands its rows in to a stage of the server, and the driver commits those that count.
+"""Batch writes: every task copies its rows into a stage of the server, and the driver commits those of the chosen
+tasks.
 
     planning    the table is made if there is none; the server checks the columns; a stage is opened
     a task      COPY t (...) FROM STDIN (FORMAT arrow, STAGE ..., PART 'partition.attempt')
@@ -29,8 +30,8 @@ from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from shoal_spark.options import OptionError, ShoalOptions, listed, quoted
-from shoal_spark.reading import keep_modules
+from shoal_spark.options import OptionError, ShoalOptions, quote_name, quote_names
+from shoal_spark.reader import keep_modules
 from shoal_spark.types import sql_type
 
 _KEY = """
@@ -43,7 +44,7 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WriteMessage(WriterCommitMessage):
     """What a task has handed in."""
 
     part: str
@@ -69,7 +70,7 @@ class ShoalWriter(DataSourceArrowWriter):
             try:
                 self._check(connection, schema)
             except BaseException:
-                self._drop(connection)
+                self._drop_stage(connection)
                 raise
 
     def _prepare(self, connection: Connection[Any], schema: t.StructType) -> list[str]:
@@ -79,7 +80,7 @@ class ShoalWriter(DataSourceArrowWriter):
             if mode != "append":
                 raise OptionError(f'the table {self._table} does not exist, which "writeMode" {mode} needs')
             columns = ", ".join(
-                f"{quoted(field.name)} {sql_type(field)}{'' if field.nullable else ' NOT NULL'}" for field in schema
+                f"{quote_name(field.name)} {sql_type(field)}{'' if field.nullable else ' NOT NULL'}" for field in schema
             )
             connection.execute(f"CREATE TABLE {self._table} ({columns})")
             self._created = True
@@ -105,7 +106,7 @@ class ShoalWriter(DataSourceArrowWriter):
         shown = {field.name: field.dataType.simpleString() for field in schema}
         arrow = to_arrow_schema(schema, timezone="UTC")
         try:
-            self._hand_in(connection, "schema", iter([pa.RecordBatch.from_pylist([], schema=arrow)]))
+            self._copy_to_stage(connection, "schema", iter([pa.RecordBatch.from_pylist([], schema=arrow)]))
         except psycopg.errors.DatatypeMismatch as error:
             message = error.diag.message_primary or str(error)
             name = next((name for name in shown if f'column "{name}"' in message), "")
@@ -113,9 +114,9 @@ class ShoalWriter(DataSourceArrowWriter):
         except psycopg.errors.UndefinedColumn as error:
             raise ValueError(f"{error.diag.message_primary}; drop the column or add it to the table") from None
 
-    def _hand_in(self, connection: Connection[Any], part: str, batches: Iterator[pa.RecordBatch]) -> int:
+    def _copy_to_stage(self, connection: Connection[Any], part: str, batches: Iterator[pa.RecordBatch]) -> int:
         where = f"FORMAT arrow, STAGE '{self._stage}', PART '{part}'"
-        statement = f"COPY {self._table} ({listed(self._columns)}) FROM STDIN ({where})"
+        statement = f"COPY {self._table} ({quote_names(self._columns)}) FROM STDIN ({where})"
         places = [self._names.index(name) for name in self._columns]
         rows, begun = 0, False
         with connection.cursor().copy(statement) as copy:
@@ -129,53 +130,55 @@ class ShoalWriter(DataSourceArrowWriter):
             copy.write(_END_OF_STREAM)
         return rows
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteMessage:
         """In a task: hands its rows in as a part of its own."""
         keep_modules()
         context = TaskContext.get()
         assert context is not None
         part = f"{context.partitionId()}.{context.taskAttemptId()}"
         with self._options.connect() as connection:
-            return Written(part, self._hand_in(connection, part, iterator))
+            return WriteMessage(part, self._copy_to_stage(connection, part, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Writes the parts of all tasks in one transaction."""
-        parts = ",".join(item.part for item in messages if isinstance(item, Written) and item.rows)
+        parts = ",".join(item.part for item in messages if isinstance(item, WriteMessage) and item.rows)
         with self._options.connect() as connection:
             with connection.transaction():
                 if self._overwrite:
                     connection.execute(f"TRUNCATE {self._table}")
                 if parts:
                     self._write(connection, f"'stage:{self._stage}/{parts}' (FORMAT arrow)")
-                self._in_commit(connection, sum(item.rows for item in messages if isinstance(item, Written)))
-            self._drop(connection)
+                self._in_commit(connection, sum(item.rows for item in messages if isinstance(item, WriteMessage)))
+            self._drop_stage(connection)
 
     def _in_commit(self, connection: Connection[Any], rows: int) -> None:
-        """What else belongs into the transaction that has written so many rows: nothing here."""
+        """A hook for subclasses: further statements of the transaction that has written so many rows."""
 
     def _write(self, connection: Connection[Any], source: str) -> None:
-        names, keys = listed(self._columns), self._keys
+        names, keys = quote_names(self._columns), self._keys
         if self._options.write_mode == "append":
             connection.execute(f"COPY {self._table} ({names}) FROM {source}")
             return
         connection.execute(f"CREATE TEMP TABLE {ROWS} ON COMMIT DROP AS SELECT {names} FROM {self._table} LIMIT 0")
         connection.execute(f"COPY {ROWS} ({names}) FROM {source}")
         if self._options.write_mode == "delete":
-            same = " AND ".join(f"t.{quoted(key)} = d.{quoted(key)}" for key in keys)
+            same = " AND ".join(f"t.{quote_name(key)} = d.{quote_name(key)}" for key in keys)
             connection.execute(f"DELETE FROM {self._table} AS t USING {ROWS} AS d WHERE {same}")
             return
-        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self._names if name not in keys)
+        changes = ", ".join(
+            f"{quote_name(name)} = excluded.{quote_name(name)}" for name in self._names if name not in keys
+        )
         then = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
         connection.execute(
-            f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {ROWS} ON CONFLICT ({listed(keys)}) {then}"
+            f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {ROWS} ON CONFLICT ({quote_names(keys)}) {then}"
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing is left: neither rows nor the stage, nor a table that was made for them."""
+        """Removes the stage with its rows, and a table that was made for them."""
         with self._options.connect() as connection:
-            self._drop(connection)
+            self._drop_stage(connection)
             if self._created:
                 connection.execute(f"DROP TABLE IF EXISTS {self._table}")
 
-    def _drop(self, connection: Connection[Any]) -> None:
+    def _drop_stage(self, connection: Connection[Any]) -> None:
         connection.execute("SELECT shoal_drop_stage(%s)", (self._stage,))

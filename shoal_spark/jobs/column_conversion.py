@@ -1,11 +1,11 @@
-"""The columns of a frame made those of a table, and what is wrong with a value, in words.
+"""Converts the columns of a frame to those of a table, and describes the problem of a value in words.
 
-Fields of CSV and JSON come as text, whatever they are, and become values here: so what is no value of its column's type
-is found with its column, its text and its type, and numbers of any length stay exact. What the server alone can judge
-(ranges, addresses, domains, CHECK, keys) it judges when the rows are handed in, and then the whole job fails.
+Fields of CSV and JSON come as text, whatever they are, and become values here. So a value that does not fit its
+column's type is reported with its column, its text and its type, and numbers of any length stay exact. The server alone
+checks ranges, addresses, domains, CHECK and keys when it gets the rows, and then the whole job fails.
 
-Typed columns (Parquet) are widened where that loses nothing; what does not fit else is refused by the server, with the
-column and both types, before anything is read.
+Typed columns (Parquet) are widened where that loses nothing; the server refuses other columns that do not fit, with
+both types, before anything is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from shoal_spark.jobs.server import TableColumn
+from shoal_spark.jobs.server_access import TableColumn
 
 _TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")
 _FALSE = ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0")
@@ -36,7 +36,7 @@ _WIDER: Mapping[type[t.DataType], tuple[type[t.DataType], ...]] = {
 
 
 @dataclass(frozen=True)
-class Formats:
+class TimeFormats:
     """Patterns of Spark for dates and times of text; None: ISO 8601."""
 
     date: str | None = None
@@ -44,34 +44,34 @@ class Formats:
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A column of the table: the value, and what is wrong with it (NULL: nothing), as expressions over the frame."""
+class ConvertedColumn:
+    """A column of the table: its value, and the value's problem (NULL: none), as expressions over the frame."""
 
     value: Column
     problem: Column | None = None
 
 
-def from_text(column: TableColumn, source: Column, formats: Formats) -> Fitted:
+def from_text(column: TableColumn, source: Column, formats: TimeFormats) -> ConvertedColumn:
     """Of a field of text."""
     kind = column.sql.type_name
-    value, sure = _parsed(column, source, formats)
+    value, sure = _parse_text(column, source, formats)
     problems = [] if sure else [f.when(source.isNotNull() & value.isNull(), _no_value(column, source))]
-    return Fitted(value, _first([*problems, *_limits(column, value, kind)]))
+    return ConvertedColumn(value, _first([*problems, *_limits(column, value, kind)]))
 
 
-def from_typed(column: TableColumn, source: Column, kind: t.DataType) -> Fitted:
+def from_typed(column: TableColumn, source: Column, kind: t.DataType) -> ConvertedColumn:
     """Of a column that has a type."""
     wanted = column.sql.spark_type
     if isinstance(kind, t.StringType | t.VarcharType | t.CharType) and not isinstance(wanted, t.ArrayType):
-        return from_text(column, source, Formats())
+        return from_text(column, source, TimeFormats())
     if isinstance(kind, t.StructType | t.MapType) and column.sql.type_name in ("json", "jsonb"):
-        return Fitted(f.to_json(source), _first(_limits(column, source, "")))
+        return ConvertedColumn(f.to_json(source), _first(_limits(column, source, "")))
     value = source.cast(wanted) if isinstance(kind, _WIDER.get(type(wanted), ())) else source
-    return Fitted(value, _first(_limits(column, value, "")))
+    return ConvertedColumn(value, _first(_limits(column, value, "")))
 
 
-def _parsed(column: TableColumn, source: Column, formats: Formats) -> tuple[Column, bool]:
-    """The value, and whether nothing can be wrong with it here."""
+def _parse_text(column: TableColumn, source: Column, formats: TimeFormats) -> tuple[Column, bool]:
+    """The value, and whether it always fits."""
     kind, wanted = column.sql.type_name, column.sql.spark_type
     if column.sql.is_array:
         return source, True
