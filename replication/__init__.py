@@ -3,7 +3,8 @@ kazoo.
 
     entry.py          the encoding of one changelog entry
     commit_parts.py   the list of the parts of a commit over several tablespaces
-    local.py          the changelog of a single node: segments.py (segment files), file_sync.py (syncs), files.py
+    local.py          the changelog of a single node: segments.py (segment files), durable_mark.py (the
+                      acknowledged LSN), file_sync.py (syncs), files.py (file operations)
     log/              the changelog of a cluster: leader, committer, followers, election, ledgers
     stores/           the stores for a cluster's changelog: directory, S3, log servers, quorum
     zookeeper/        the ZooKeeper client

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from catalog.errors import SqlError
 from replication.commit_parts import Parts
-from replication.local import read_mark
+from replication.durable_mark import read_mark
 from replication.segments import (
     BLOCK,
     SegmentEntry,

@@ -15,10 +15,8 @@ done). What comes in meanwhile forms the next group. The fuller the machine, the
 new file, and is made ready in the thread for files: groups wait for it. A file grows by 256 KiB of zeros behind a group
 that reaches its end, because an append + sync inside a file takes 0.10 ms, and one that makes it longer 0.13 ms.
 
-**What was acknowledged.** After each group its last LSN goes into the mapped file `durable`, without a sync: it
-survives a crash of the process to the last entry, and a power cut as far as the system wrote it back. So a chain that
-ends before that LSN is damaged, however cleanly it ends. Two slots, written in turn, because the page may be written
-back while one of them changes.
+**What was acknowledged.** After each group its last LSN goes into the mapped file `durable`
+(replication/durable_mark.py). A chain that ends before that LSN is damaged, however cleanly it ends.
 
 **Holds.** What is in the checkpoint of LMDB is retired, unless somebody still wants to read it: `hold` keeps every
 entry above an LSN, with the files that they refer to. Such a file goes to `kept`, under the LSN of its entry, and stays
@@ -34,9 +32,7 @@ entries stay below it. After a crash `joints` tells which parts the entries have
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
-import struct
 import threading
 import time
 from bisect import bisect_right
@@ -47,12 +43,11 @@ from itertools import pairwise
 from queue import SimpleQueue
 from typing import Protocol
 
-import google_crc32c
-
 from catalog.durations import durations
 from catalog.errors import SqlError
 from catalog.records import dataclass
 from replication.commit_parts import Parts, encode_parts
+from replication.durable_mark import DurableMark
 from replication.entry import HEADER_SIZE, JOINT, MAX_BODY, NO_HASH, encode_entry
 from replication.file_sync import Loop, open_sync
 from replication.files import Files
@@ -76,10 +71,6 @@ KEPT = "kept"
 ZERO_STEP = 256 << 10
 MARK_BYTES = 256 << 10
 PAUSE_ENTRIES = 256
-_SLOT = struct.Struct("<QI")
-_SLOT_LSN = struct.Struct("<Q")
-_SLOT_DISTANCE = 512
-_FILES_SLOT = 1024
 
 Submission = tuple[int, bytes, int, int, int]
 """(LSN, body, commit time, schema version, flags)"""
@@ -137,71 +128,6 @@ class LocatedEntry:
         """Header and body as they lie there."""
         end, header = self.entry.end, self.entry.header
         return bytes(self.segment[end - HEADER_SIZE - header.length : end])
-
-
-class DurableMark:
-    """The last durable LSN in a mapped file; see the module's text."""
-
-    def __init__(self, path: str, files: Files, fresh: bool) -> None:
-        """`fresh`: there is no segment yet, so the file may be missing, or half made by a crash. Raises XX001."""
-        if not fresh and (not os.path.exists(path) or os.path.getsize(path) < BLOCK):
-            raise damaged_changelog_error("the file 'durable' is broken")
-        fd = files.open(path)
-        try:
-            if os.fstat(fd).st_size < BLOCK:
-                files.write(fd, self._slot(0).ljust(BLOCK, b"\0"), 0)
-                files.sync(fd)
-            self._pages = mmap.mmap(fd, BLOCK)
-        finally:
-            os.close(fd)
-        self._next_slot = 0
-        if fresh:
-            self.write_files_after(0)
-
-    @staticmethod
-    def _slot(lsn: int) -> bytes:
-        return _SLOT.pack(lsn, google_crc32c.value(_SLOT_LSN.pack(lsn)))
-
-    def read(self) -> int:
-        """Raises XX001 when neither slot is whole."""
-        return decode_mark(self._pages)
-
-    def write(self, lsn: int) -> None:
-        self._pages[self._next_slot : self._next_slot + _SLOT.size] = self._slot(lsn)
-        self._next_slot ^= _SLOT_DISTANCE
-
-    def files_after(self) -> int | None:
-        """The LSN behind which every entry that is there has the files that it refers to; None if that is not known:
-        an older release has kept the directory."""
-        lsn, crc = _SLOT.unpack_from(self._pages, _FILES_SLOT)
-        return lsn if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc else None
-
-    def write_files_after(self, lsn: int) -> None:
-        """Durable when it returns."""
-        self._pages[_FILES_SLOT : _FILES_SLOT + _SLOT.size] = self._slot(lsn)
-        self._pages.flush()
-
-    def close(self) -> None:
-        self._pages.flush()
-        self._pages.close()
-
-
-def read_mark(path: str) -> int:
-    """The LSN in the file of a DurableMark, which stays as it is. Raises OSError, XX001."""
-    with open(path, "rb") as file:
-        return decode_mark(file.read(BLOCK).ljust(BLOCK, b"\0"))
-
-
-def decode_mark(pages: bytes | mmap.mmap) -> int:
-    """Raises XX001 when neither slot is whole."""
-    found: list[int] = []
-    for place in (0, _SLOT_DISTANCE):
-        lsn, crc = _SLOT.unpack_from(pages, place)
-        if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc:
-            found.append(lsn)
-    if not found:
-        raise damaged_changelog_error("the file 'durable' is broken")
-    return max(found)
 
 
 class LocalChangelog:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from catalog.errors import SqlError
+from replication.durable_mark import DurableMark
 from replication.file_sync import RingSync, kernel_can_sync
 from replication.files import Files
-from replication.local import DurableMark, LocalChangelog
+from replication.local import LocalChangelog
 from replication.segments import BLOCK
 
 TABLESPACE = b"t" * 16
