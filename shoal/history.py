@@ -144,7 +144,7 @@ class LocalHistory:
         due = since >= self._retention // PARTS or self._bytes_after(changelog, start or 0) >= self._limit // PARTS
         if start is None or (changed and due):
             usable.append(await self._write(name, space, newest))
-        first = self._first_kept(changelog, usable, now)
+        first = self._oldest_needed(changelog, usable, now)
         if first is None:
             return
         changelog.hold(HOLDER, first.lsn)
@@ -153,7 +153,7 @@ class LocalHistory:
         self._checkpoints[identity] = kept
         await self._remove(identity.hex(), gone, kept)
 
-    def _first_kept(self, changelog: LocalChangelog, usable: Sequence[Manifest], now: int) -> Manifest | None:
+    def _oldest_needed(self, changelog: LocalChangelog, usable: Sequence[Manifest], now: int) -> Manifest | None:
         """The oldest checkpoint that is still wanted; None while everything is, from the first entry on."""
         old = [manifest for manifest in usable if manifest.created <= now - self._retention]
         first = old[-1] if old else None

@@ -25,7 +25,7 @@ from replication.stores.open import store_secret
 from replication.stores.tls import is_loopback, renew_certificate, server_context
 from shoal.config import Config, ConfigError
 from shoal.logs import configure
-from shoal.reload import on_hangup, stay_on_hangup
+from shoal.reload import ignore_hangup, on_hangup
 
 
 def logstore(
@@ -44,7 +44,7 @@ def logstore(
         raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
     # The threads that write must win the interpreter back from the loop, which takes up to this long.
     sys.setswitchinterval(0.0005)
-    stay_on_hangup()
+    ignore_hangup()
     os.umask(0o077)
     configure(log_format, socket.gethostname())
     host, port = Config(listen=listen).address

@@ -54,7 +54,7 @@ _SOURCES = {
 }
 
 
-def stay_on_hangup() -> None:
+def ignore_hangup() -> None:
     """Ignores SIGHUP until the server handles it. To be called before any thread or process is started."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 

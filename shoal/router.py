@@ -23,7 +23,7 @@ from replication.directory import CoordinatedDirectory
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import Config, ConfigError
 from shoal.logs import configure
-from shoal.reload import on_hangup, stay_on_hangup
+from shoal.reload import ignore_hangup, on_hangup
 from wire.http import SqlOverHttp, health_of
 from wire.router import Router
 from wire.server import is_loopback
@@ -45,7 +45,7 @@ class RouterConfig:
 
 def route(config: RouterConfig) -> int:
     """Runs the router; returns the exit status. Raises ConfigError, and SqlError for a cluster that cannot be read."""
-    stay_on_hangup()
+    ignore_hangup()
     configure(config.log_format, socket.gethostname())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     status: int = uvloop.run(_run(config))
@@ -67,7 +67,7 @@ async def _run(config: RouterConfig) -> int:
             raise ConfigError(_address_in_use_error(host, port, error, "--listen")) from error
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        async with http_door(router, config.http) as http:
+        async with serve_http(router, config.http) as http:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stop.set)
             url = f"postgresql://postgres@{host}:{bound}/postgres"
@@ -83,7 +83,7 @@ async def _run(config: RouterConfig) -> int:
 
 
 @contextlib.asynccontextmanager
-async def http_door(router: Router, listen: str) -> AsyncIterator[str]:
+async def serve_http(router: Router, listen: str) -> AsyncIterator[str]:
     """SQL over HTTP on an address; its URL is given, '' for no address. Raises ConfigError."""
     if not listen:
         yield ""

@@ -44,8 +44,8 @@ from shoal.descriptors import raise_limit
 from shoal.directory_watch import DirectoryWatch
 from shoal.history import HOLDER, LocalHistory
 from shoal.logs import configure
-from shoal.reload import Reload, default_settings, on_hangup, stay_on_hangup
-from shoal.stacks import deepen
+from shoal.reload import Reload, default_settings, ignore_hangup, on_hangup
+from shoal.stacks import raise_stack_limits
 from wire.server import Server
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ CLUSTER_MARKER = "cluster.json"  # shoal/cluster/membership.py: alone, the node 
 def serve(config: Config, as_json: bool = False, sources: ConfigSources | None = None) -> int:
     """Runs the server; returns the exit status. `as_json`: it tells its addresses as a JSON object. `again`: reads the
     configuration once more."""
-    stay_on_hangup()
+    ignore_hangup()
     os.umask(0o077)  # what the server makes is for its user alone
     # Threads that load, flush and write files take turns with the engine's thread all the time, and each turn would
     # wait up to Python's default of 5 ms for the interpreter lock.
     sys.setswitchinterval(0.0001)
-    deepen()
+    raise_stack_limits()
     patience.watch()
     configure(config.log_format, _node_name(config))
     status: int = uvloop.run(_run(config, as_json, sources or ConfigSources.of_config(config)))
@@ -248,12 +248,12 @@ async def _serve_clients(
     gc.freeze()
     gc.set_threshold(2_000, 500, 50)
     if admin is not None:
-        admin.serves(config, node, server, member)
+        admin.set_serving(config, node, server, member)
     ready = ReadyMessage(f"postgresql://postgres@{host}:{bound}/postgres", None if admin is None else admin.url)
     print(ready.as_json() if as_json else ready.as_text(host, bound), flush=True)
     await stop
     if admin is not None:
-        admin.stops()
+        admin.set_stopping()
     await end_clients(server)
 
 

@@ -23,7 +23,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def deepen() -> None:
+def raise_stack_limits() -> None:
     """Gives the main thread, which must be the caller, and threads that start later their stacks, and then Python its
     limit: a lower one where the process may not have so large a stack (the hard limit of `ulimit -s`).
 

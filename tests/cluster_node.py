@@ -30,7 +30,7 @@ from catalog.errors import SqlError
 from engine.columnar.client import WorkerClient
 from engine.node.node import Node
 from engine.storage.tablespace import Tablespace
-from shoal.stacks import deepen
+from shoal.stacks import raise_stack_limits
 from wire.carrying import Cluster
 from wire.peering import introduce
 from wire.relay import Target
@@ -303,5 +303,5 @@ async def _run(folder: Path, name: str, first: bool) -> None:
 
 
 if __name__ == "__main__":
-    deepen()
+    raise_stack_limits()
     uvloop.run(_run(Path(sys.argv[1]), sys.argv[2], sys.argv[3:] == ["first"]))

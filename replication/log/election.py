@@ -34,7 +34,7 @@ class Candidacy:
     checks: tuple[Check, ...]
 
 
-def rank(node: str, spec: Spec, epoch: Epoch, replicas: dict[str, Replica], resigned: bool) -> int | None:
+def candidate_rank(node: str, spec: Spec, epoch: Epoch, replicas: dict[str, Replica], resigned: bool) -> int | None:
     """How many candidates are better; None if the node is no candidate. `replicas`: those that live, by node.
 
     `resigned`: this node has just given the leadership up, so everybody else goes first.
@@ -95,7 +95,7 @@ class Election:
         if await self._vacancy_checks(coordination, epoch) is None:
             return None
         replicas = await self._replicas(coordination)
-        place = rank(self._node, spec, epoch, replicas, self.resigned == epoch.epoch)
+        place = candidate_rank(self._node, spec, epoch, replicas, self.resigned == epoch.epoch)
         if place is None:
             return None
         if epoch.leader != self._node:

@@ -16,7 +16,7 @@ from replication.interface import Coordination, CoordinationUnavailableError, Le
 from replication.log.layout import decode_checkpoints, decode_replica, decode_spec, ledger_folder, paths
 from replication.log.leader import LeaderLog
 from replication.log.ledger_list import DeposedError
-from replication.log.ledgers import Ledgers, Needs, close_committed, droppable_ledgers, sweep
+from replication.log.ledgers import Ledgers, Needs, close_committed, delete_dropped_ledgers, droppable_ledgers
 from replication.log.settings import Clock, LogSettings, StoreOf
 
 log = logging.getLogger("shoal.log")
@@ -61,7 +61,7 @@ class LedgerRetention:
             gone += part
         if gone or not self._swept:
             for url in dict.fromkeys(ledger.store for ledger in (*gone, *leader.ledgers)):
-                await sweep(self._stores(url), leader.tablespace, leader.list.listed.first_ledger)
+                await delete_dropped_ledgers(self._stores(url), leader.tablespace, leader.list.listed.first_ledger)
             self._swept = True
         return tuple(gone)
 

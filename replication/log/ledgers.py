@@ -11,7 +11,7 @@ objects of a dead leader may still arrive under it.
 **Retention.** A ledger may be dropped, with all objects of its folder, when it has been closed for its time to live,
 the oldest checkpoint that is kept covers it, and no replica that lives, or was lost a short while ago, needs it. It
 goes out of the list first (under the epoch) and then out of the store; what a crash leaves in the store between the
-two is found by `sweep`, which looks for folders of ledgers that are no longer listed.
+two is found by `delete_dropped_ledgers`, which looks for folders of ledgers that are no longer listed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def droppable_ledgers(ledgers: Ledgers, needs: Needs, now: int) -> list[Ledger]:
     return found
 
 
-async def sweep(store: ChangelogStore, tablespace: bytes, oldest: int) -> list[int]:
+async def delete_dropped_ledgers(store: ChangelogStore, tablespace: bytes, oldest: int) -> list[int]:
     """Deletes the folders of ledgers that are no longer in the list, which are those before its oldest one; gives their
     numbers.
 

@@ -40,7 +40,7 @@ def open_store(url: str, *, timeout: float = 10.0) -> ChangelogStore:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise _bad(url, _EXPECTED) from None
+        raise _bad_url_error(url, _EXPECTED) from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment or "@" in parts.netloc:
         raise SqlError(
             "22023",
@@ -53,10 +53,10 @@ def open_store(url: str, *, timeout: float = 10.0) -> ChangelogStore:
         return _s3(url, parts, timeout)
     if parts.scheme in ("log", "logs"):
         return _log(url, parts, port, timeout)
-    raise _bad(url, _EXPECTED)
+    raise _bad_url_error(url, _EXPECTED)
 
 
-def _bad(url: str, expected: str) -> SqlError:
+def _bad_url_error(url: str, expected: str) -> SqlError:
     shown = re.sub(r"//[^/]*@", "//", url)  # whatever it is that somebody put there
     return SqlError("22023", f'"{shown[:200]}" is not the URL of a changelog store', hint=f"Expected {expected}.")
 
@@ -64,13 +64,15 @@ def _bad(url: str, expected: str) -> SqlError:
 def _file(url: str, parts: SplitResult, timeout: float) -> ChangelogStore:
     path = unquote(parts.path)
     if parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path or path.strip("/") == "":
-        raise _bad(url, "file:///directory, with the whole path of a directory")
+        raise _bad_url_error(url, "file:///directory, with the whole path of a directory")
     return FileStore(path, timeout=timeout)
 
 
 def _s3(url: str, parts: SplitResult, timeout: float) -> ChangelogStore:
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", parts.netloc):
-        raise _bad(url, "s3://bucket/prefix, with a bucket's name of 3 to 63 lower case letters, digits, '.' and '-'")
+        raise _bad_url_error(
+            url, "s3://bucket/prefix, with a bucket's name of 3 to 63 lower case letters, digits, '.' and '-'"
+        )
     from replication.stores.s3 import S3Store
 
     return S3Store(parts.netloc, _prefix(url, parts), timeout=timeout)
@@ -78,7 +80,7 @@ def _s3(url: str, parts: SplitResult, timeout: float) -> ChangelogStore:
 
 def _log(url: str, parts: SplitResult, port: int | None, timeout: float) -> ChangelogStore:
     if not parts.hostname or not port or not re.fullmatch(r"[a-zA-Z0-9.:_-]+", parts.hostname):
-        raise _bad(url, "log://host:port or log://host:port/prefix, or logs:// with TLS")
+        raise _bad_url_error(url, "log://host:port or log://host:port/prefix, or logs:// with TLS")
     from replication.stores.log_client import LogStore  # its HTTP library takes 0.15 s to load
 
     secret = store_secret(os.environ.get("SHOAL_STORE_SECRET"), os.environ.get("SHOAL_STORE_SECRET_FILE"))
@@ -92,7 +94,7 @@ def _prefix(url: str, parts: SplitResult) -> str:
     """The path as a prefix of names, '' or ending in '/'."""
     path = parts.path.strip("/")
     if path and (len(path) > 200 or not is_name(path)):
-        raise _bad(url, "a prefix of at most 200 letters, digits, '.', '_', '-' and '/'")
+        raise _bad_url_error(url, "a prefix of at most 200 letters, digits, '.', '_', '-' and '/'")
     return path + "/" if path else ""
 
 
@@ -116,7 +118,9 @@ def store_secret(secret: str | None, file: str | None) -> str:
 def _quorum(url: str, timeout: float) -> ChangelogStore:
     parsed = parse_quorum(url)
     if parsed is None:
-        raise _bad(url, "quorum(E,W,A):url,url,... with the sizes of the ensemble, write quorum and ack quorum")
+        raise _bad_url_error(
+            url, "quorum(E,W,A):url,url,... with the sizes of the ensemble, write quorum and ack quorum"
+        )
     urls = [*parsed.active, *(LEAVING + member for member in parsed.leaving)]
     return QuorumStore(
         urls,
@@ -130,5 +134,5 @@ def _quorum(url: str, timeout: float) -> ChangelogStore:
 
 def _member(url: str, timeout: float) -> ChangelogStore:
     if not url or url.startswith(("quorum", LEAVING)):
-        raise _bad(url, "a file, s3 or log URL as a member of a quorum")
+        raise _bad_url_error(url, "a file, s3 or log URL as a member of a quorum")
     return open_store(url, timeout=timeout)

@@ -69,7 +69,7 @@ class Member:
     url: str
     store: ChangelogStore
     leaving: bool = False
-    shunned_until: float = 0.0  # time of the event loop
+    avoided_until: float = 0.0  # time of the event loop
     pending_puts: int = 0  # puts under way
     pending_put_bytes: int = 0
     missed_deletes: dict[str, None] = field(default_factory=dict)  # names, and folders with their '/', in order
@@ -80,7 +80,7 @@ class Member:
 
     def is_avoided(self, now: float) -> bool:
         """Whether other members should be asked first."""
-        return now < self.shunned_until or self.is_overloaded()
+        return now < self.avoided_until or self.is_overloaded()
 
 
 class QuorumStore:
@@ -196,7 +196,7 @@ class QuorumStore:
                 await member.store.put_file(name, path)
                 return True
             except ObjectExistsError:
-                if not await same_file(member.store, name, path):
+                if not await has_content_of(member.store, name, path):
                     raise
                 return False
 
@@ -214,7 +214,7 @@ class QuorumStore:
             await attempt.run()
         finally:
             if finish is not None:
-                attempt.when_settled(finish)
+                attempt.call_when_done(finish)
         if attempt.is_lost:
             await attempt.undo()
             raise ObjectExistsError(name)
@@ -233,18 +233,18 @@ class QuorumStore:
         if error is not None and not isinstance(error, StoreUnavailableError | ObjectExistsError | ObjectMissingError):
             log.error("a put failed", exc_info=error)
 
-    def shun(self, member: Member, error: BaseException | str) -> None:
+    def avoid(self, member: Member, error: BaseException | str) -> None:
         """Asks a member last for a while."""
         now = asyncio.get_running_loop().time()
-        if now >= member.shunned_until:
+        if now >= member.avoided_until:
             log.warning("store %s is passed over for a while: %s", member.store.url, error)
-        member.shunned_until = now + SHUNNED
+        member.avoided_until = now + SHUNNED
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     async def get(self, name: str) -> bytes:
         check_name(name)
-        return await self._first(name, lambda member: member.store.get(name))
+        return await self._ask_until_found(name, lambda member: member.store.get(name))
 
     async def get_many(self, names: Sequence[str]) -> dict[str, bytes]:
         """Each member is asked for all that it is the first to have, then the next one for what it has not given."""
@@ -255,7 +255,9 @@ class QuorumStore:
         if self._calls.closed:
             raise self._calls.unavailable("closed")
         found: dict[str, bytes] = {}
-        asking = [asyncio.ensure_future(self._gather(order, wanted, found)) for order, wanted in groups.values()]
+        asking = [
+            asyncio.ensure_future(self._gather_objects(order, wanted, found)) for order, wanted in groups.values()
+        ]
         try:
             await asyncio.gather(*asking)
         finally:
@@ -263,7 +265,7 @@ class QuorumStore:
                 task.cancel()
         return found
 
-    async def _gather(self, left: Members, wanted: Names, found: dict[str, bytes]) -> None:
+    async def _gather_objects(self, left: Members, wanted: Names, found: dict[str, bytes]) -> None:
         """Adds what the members have to `found`; asks the next one when one does not answer, or not with all."""
         asked: dict[asyncio.Task[dict[str, bytes]], Member] = {}
         try:
@@ -278,12 +280,12 @@ class QuorumStore:
                     try:
                         found.update(task.result())
                     except StoreUnavailableError as error:
-                        self.shun(member, error)
+                        self.avoid(member, error)
                 wanted = [name for name in wanted if name not in found]
             for member in asked.values():
-                self.shun(member, "slow")
+                self.avoid(member, "slow")
         finally:
-            _let_go(asked)
+            _cancel_tasks(asked)
 
     async def get_file(self, name: str, path: str) -> None:
         check_name(name)
@@ -295,15 +297,15 @@ class QuorumStore:
             except ObjectMissingError:
                 missing += 1
             except StoreUnavailableError as error:
-                self.shun(member, error)
-        raise self._nowhere(name, missing)
+                self.avoid(member, error)
+        raise self._missing_error(name, missing)
 
     def _reading_order(self, name: str) -> Members:
         now = asyncio.get_running_loop().time()
         order = self.order(name) + [member for member in self.members if member.leaving]
         return sorted(order, key=lambda member: member.is_avoided(now))
 
-    async def _first(self, name: str, ask: Callable[[Member], Coroutine[None, None, T]]) -> T:
+    async def _ask_until_found(self, name: str, ask: Callable[[Member], Coroutine[None, None, T]]) -> T:
         """The first member's answer that has the object."""
         left = self._reading_order(name)
         asked: dict[asyncio.Task[T], Member] = {}
@@ -322,17 +324,17 @@ class QuorumStore:
                     except ObjectMissingError:
                         missing += 1
                     except StoreUnavailableError as error:
-                        self.shun(member, error)
+                        self.avoid(member, error)
         finally:
-            _let_go(asked)
-        raise self._nowhere(name, missing)
+            _cancel_tasks(asked)
+        raise self._missing_error(name, missing)
 
-    def _nowhere(self, name: str, missing: int) -> Exception:
+    def _missing_error(self, name: str, missing: int) -> Exception:
         if missing >= self.needed_to_list:
             return ObjectMissingError(name)
-        return self._too_few(missing)
+        return self._too_few_answers_error(missing)
 
-    def _too_few(self, answered: int) -> StoreUnavailableError:
+    def _too_few_answers_error(self, answered: int) -> StoreUnavailableError:
         return self._calls.unavailable(
             f"{answered} of {len(self.members)} members answered, {self.needed_to_list} are needed"
         )
@@ -344,10 +346,10 @@ class QuorumStore:
             await listing.begin()
             while True:
                 if listing.answering < self.needed_to_list:
-                    raise self._too_few(listing.answering)
+                    raise self._too_few_answers_error(listing.answering)
                 found = await listing.next()
                 if listing.answering < self.needed_to_list:
-                    raise self._too_few(listing.answering)
+                    raise self._too_few_answers_error(listing.answering)
                 if found is None:
                     return
                 yield found[0]
@@ -363,7 +365,7 @@ class QuorumStore:
             while True:
                 found = await listing.next() if listing.answering >= self.needed_to_list else None
                 if listing.answering < self.needed_to_list:
-                    raise self._too_few(listing.answering)
+                    raise self._too_few_answers_error(listing.answering)
                 if found is None:
                     return
                 yield found
@@ -389,13 +391,13 @@ class QuorumStore:
             if result is None:
                 member.missed_deletes.pop(name, None)
             elif isinstance(result, StoreUnavailableError):
-                self.shun(member, result)
+                self.avoid(member, result)
                 if len(member.missed_deletes) < MAX_MISSED:
                     member.missed_deletes[name] = None
             else:
                 raise result
         if all(result is not None for result in results):
-            raise self._too_few(0)
+            raise self._too_few_answers_error(0)
 
     async def close(self) -> None:
         self._calls.close()
@@ -420,7 +422,7 @@ class _PutAttempt:
         able = [member for member in order if not member.is_overloaded()]
         if len(able) < store.ack:
             able = order  # whoever needs one that is behind waits for it
-        self._left = sorted(able, key=lambda member: now < member.shunned_until)
+        self._left = sorted(able, key=lambda member: now < member.avoided_until)
         self._majority = 2 * store.ack > len(store.members)
         self._running: dict[asyncio.Task[bool], Member] = {}
         self._made: list[Member] = []
@@ -445,7 +447,7 @@ class _PutAttempt:
             )
             if not done:  # those asked may be dead: what they take is made up for elsewhere
                 for member in self._running.values():
-                    self._store.shun(member, "slow")
+                    self._store.avoid(member, "slow")
                 self._start_next()
             for task in done:
                 self._take(task)
@@ -458,15 +460,15 @@ class _PutAttempt:
             member = self._left.pop(0)
             member.pending_puts += 1
             member.pending_put_bytes += self._size
-            self._running[self._store.start(self._one(member))] = member
+            self._running[self._store.start(self._put_to_member(member))] = member
 
-    async def _one(self, member: Member) -> bool:
+    async def _put_to_member(self, member: Member) -> bool:
         try:
             made = await self._put_one(member)
-            member.shunned_until = 0.0
+            member.avoided_until = 0.0
             return made
         except StoreUnavailableError as error:
-            self._store.shun(member, error)
+            self._store.avoid(member, error)
             raise
         finally:
             member.pending_puts -= 1
@@ -499,7 +501,7 @@ class _PutAttempt:
                 self._left.clear()
                 self._take(task)
 
-    def when_settled(self, finish: Callable[[], None]) -> None:
+    def call_when_done(self, finish: Callable[[], None]) -> None:
         """Calls it when nothing is under way any more."""
         left = {task for task in self._running if not task.done()}
 
@@ -561,7 +563,7 @@ class _Listing:
                     return
         finally:
             for task in pending:
-                self._store.shun(self._members[firsts[task]], "slow")
+                self._store.avoid(self._members[firsts[task]], "slow")
                 task.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
 
@@ -570,7 +572,7 @@ class _Listing:
         try:
             found = await anext(self._streams[index], None)
         except StoreUnavailableError as error:
-            self._store.shun(self._members[index], error)
+            self._store.avoid(self._members[index], error)
             if not first:
                 self.answering -= 1
             return
@@ -602,22 +604,22 @@ class _Listing:
                     await close()
 
 
-def _let_go(asked: Iterable[asyncio.Task[T]]) -> None:
+def _cancel_tasks(asked: Iterable[asyncio.Task[T]]) -> None:
     """Ends what nobody waits for any more."""
     for task in asked:
         task.cancel()
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else looks at it
 
 
-async def same_file(store: ChangelogStore, name: str, path: str) -> bool:
+async def has_content_of(store: ChangelogStore, name: str, path: str) -> bool:
     """Whether the object has the content of the file."""
     with tempfile.TemporaryDirectory(prefix="shoal-compare-") as folder:
         other = os.path.join(folder, "object")
         await store.get_file(name, other)
-        return await asyncio.to_thread(_equal, path, other)
+        return await asyncio.to_thread(_are_equal_files, path, other)
 
 
-def _equal(path: str, other: str) -> bool:
+def _are_equal_files(path: str, other: str) -> bool:
     with open(path, "rb") as first, open(other, "rb") as second:
         while True:
             piece = first.read(1 << 20)

@@ -9,8 +9,8 @@ away at any time. Readers ask for names that the head has passed only, so it nev
 written (a leader's objects), listed, claimed or deleted is the primary store's.
 
 A copy lies under `regional/<name>` and ends in a seal: MAGIC and the CRC32 of what is before it. One without a good
-seal counts as missing, and is replaced. Only what belongs to ledgers is copied; `sweep` drops what no ledger of the
-cluster's lists has any more.
+seal counts as missing, and is replaced. Only what belongs to ledgers is copied; `sweep_regional` drops what no ledger
+of the cluster's lists has any more.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class RegionalStore:
             await self._primary.get_file(name, path)
             self.read_there += 1
             size = os.path.getsize(path)
-            await asyncio.to_thread(_seal, path)
+            await asyncio.to_thread(_add_seal, path)
             try:
                 await self._regional.put_file(FOLDER + name, path)
             except ObjectExistsError:
@@ -154,7 +154,7 @@ class RegionalStore:
     async def _copy_file(self, name: str, path: str) -> bool:
         try:
             await self._regional.get_file(FOLDER + name, path)
-            if await asyncio.to_thread(_unseal, path):
+            if await asyncio.to_thread(_remove_seal, path):
                 return True
             await self._drop(name)
         except ObjectMissingError:
@@ -176,7 +176,7 @@ class RegionalStore:
             log.warning("the regional store does not serve, %s is read instead: %s", self._primary.url, error)
 
 
-def _seal(path: str) -> None:
+def _add_seal(path: str) -> None:
     with open(path, "r+b") as file:
         crc = 0
         while chunk := file.read(CHUNK):
@@ -184,7 +184,7 @@ def _seal(path: str) -> None:
         file.write(_SEAL.pack(MAGIC, crc))
 
 
-def _unseal(path: str) -> bool:
+def _remove_seal(path: str) -> bool:
     """Whether the file has a good seal, which is taken off."""
     size = os.path.getsize(path) - _SEAL.size
     if size < 0:
@@ -199,7 +199,7 @@ def _unseal(path: str) -> bool:
     return whole
 
 
-async def sweep(regional: ChangelogStore, oldest: Mapping[str, int]) -> int:
+async def sweep_regional(regional: ChangelogStore, oldest: Mapping[str, int]) -> int:
     """Deletes copies of ledgers that have been dropped; how many ledgers. `oldest`: by the tablespaces that there are
     (32 hexadecimal digits), the number of the oldest ledger that is kept. Raises StoreUnavailableError."""
     gone: list[str] = []

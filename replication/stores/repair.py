@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from replication.interface import ObjectExistsError, ObjectInfo, ObjectMissingError, StoreUnavailableError
 from replication.stores.names import check_name
-from replication.stores.quorum import Member, QuorumStore, same_file
+from replication.stores.quorum import Member, QuorumStore, has_content_of
 
 BYTES_PER_SECOND = 50 << 20
 COPIES_AT_ONCE = 4
@@ -152,7 +152,7 @@ class Repairer:
             except ObjectExistsError:
                 why = f"{member.store.url} holds another content"
                 with contextlib.suppress(ObjectMissingError, StoreUnavailableError):
-                    have += await same_file(member.store, info.name, path)
+                    have += await has_content_of(member.store, info.name, path)
             except StoreUnavailableError as error:
                 why = str(error)
         self._summary.copied += len(made)

@@ -109,24 +109,24 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     # --- towards the loop ----------------------------------------------------------------------------------------
 
-    def to_loop(self, callback: Callable[..., None], *arguments: Any) -> None:
+    def call_on_loop(self, callback: Callable[..., None], *arguments: Any) -> None:
         """Calls on the loop's thread, after everything that was handed over before."""
         self._inbox.append((callback, arguments))
         if not self._awake:
             self._awake = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-                self.loop.call_soon_threadsafe(self._empty)
+                self.loop.call_soon_threadsafe(self._run_calls)
 
     @contextlib.contextmanager
-    def one_turn(self) -> Iterator[None]:
+    def batch_calls(self) -> Iterator[None]:
         """On the loop's thread: what is handed over meanwhile is called at the end, without waking the loop again."""
         self._awake = True
         try:
             yield
         finally:
-            self._empty()
+            self._run_calls()
 
-    def _empty(self) -> None:
+    def _run_calls(self) -> None:
         # Cleared first: what is appended from here on either is seen below, or wakes the loop again.
         self._awake = False
         inbox = self._inbox
@@ -152,7 +152,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def dispatch_callback(self, callback: Any) -> None:
         """A watch."""
-        self.to_loop(callback.func, *callback.args)
+        self.call_on_loop(callback.func, *callback.args)
 
     def select(
         self, read: Sequence[Any], write: Sequence[Any], other: Sequence[Any], timeout: float | None = None
@@ -258,9 +258,9 @@ def make_client(
     def listen(state: str) -> None:
         if state == KazooState.LOST:
             handler.over = True
-            handler.to_loop(interrupted, "lost")
+            handler.call_on_loop(interrupted, "lost")
         elif state == KazooState.SUSPENDED:
-            handler.to_loop(interrupted, "suspended")
+            handler.call_on_loop(interrupted, "suspended")
 
     client.add_listener(listen)
     client._connection = LoopConnection(
@@ -280,7 +280,7 @@ def make_client(
             raise AuthFailedError from error
         finally:
             handler.connecting = False
-        handler.to_loop(connected, begun, read_timeout * 1.5 / 1000)
+        handler.call_on_loop(connected, begun, read_timeout * 1.5 / 1000)
         return read_timeout, connect_timeout
 
     client._connection._connect = connect_and_tell

@@ -5,7 +5,7 @@ the socket: a request is written in the turn that makes it, an answer is read in
 kazoo's thread between, every request and every answer would wait for a thread to be woken and to win the interpreter.
 
     kazoo's thread   connect -> `lend` waits, wakes for pings .......................... -> the connection has ended
-    the loop                    `_take`: add_reader -> `_readable`, `_drain` ... -> `_give_back`
+    the loop                    `_take`: add_reader -> `_readable`, `_drain` ... -> `_return_socket`
 
 A ping is still written by kazoo's thread, so a loop that is busy for long loses no session by that.
 """
@@ -81,14 +81,14 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             self._received.clear()
             self._unsent.clear()
             self._on_loop(self._take)
-        if not self._returned.wait(timeout) and not self._given_up():
+        if not self._returned.wait(timeout) and not self._has_lost_ping():
             return []
         self._handed_out = False
         if self._failure is not None:
             raise self._failure
         return [self._socket] if self._farewell else []
 
-    def _given_up(self) -> bool:
+    def _has_lost_ping(self) -> bool:
         """Whether the connection is given back because no ping was answered; asked when it is time for another."""
         if not self.ping_outstanding.is_set():
             return False
@@ -155,7 +155,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             while self._lent and self.client._queue:
                 self._send_request(0, 0)
         except Exception as error:
-            self._give_back(error)
+            self._return_socket(error)
 
     # --- the loop's thread ---------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         self._drain()
         self._readable()
 
-    def _give_back(self, failure: BaseException | None, farewell: bool = False) -> None:
+    def _return_socket(self, failure: BaseException | None, farewell: bool = False) -> None:
         if not self._lent:
             return
         self._lent = False
@@ -176,13 +176,13 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
 
     def _on_broken(self, socket: Any, error: OSError) -> None:
         if self._socket is socket:  # else it was given back before, and another one has come
-            self._give_back(error)
+            self._return_socket(error)
 
     def _look(self, looked: threading.Event) -> None:
         """A ping should have been answered by now."""
         self._readable()
         if self.ping_outstanding.is_set():
-            self._give_back(None)
+            self._return_socket(None)
         looked.set()
 
     def _readable(self) -> None:
@@ -190,14 +190,14 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             return
         try:
             self._receive()
-            with self._loop_handler.one_turn():
+            with self._loop_handler.batch_calls():
                 self._dispatch()
         except OSError as error:
-            self._give_back(error)
+            self._return_socket(error)
         except Exception as error:
             # An answer that is out of order, or cannot be read: none that follows could be trusted. (kazoo would let
             # its thread die of it.)
-            self._give_back(error if isinstance(error, ConnectionDropped) else ConnectionDropped(str(error)))
+            self._return_socket(error if isinstance(error, ConnectionDropped) else ConnectionDropped(str(error)))
 
     def _receive(self) -> None:
         """Everything that has arrived."""
@@ -222,7 +222,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             position = end
             self._frame = bytes(memoryview(received)[begin:end])
             if super()._read_socket(0) == CLOSE_RESPONSE:
-                self._give_back(None, farewell=True)
+                self._return_socket(None, farewell=True)
                 return
         del received[:position]
 
@@ -236,7 +236,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
                 del self._unsent[: self._send(self._unsent)]
                 done = not self._unsent
         except OSError as error:
-            self._give_back(error)
+            self._return_socket(error)
             return
         if done:
             self._loop.remove_writer(self._socket.fileno())

@@ -198,10 +198,10 @@ class ZooKeeperCoordination:
             async with asyncio.timeout(self._timeout):
                 await asyncio.shield(self._opened)
         except TimeoutError:
-            self._over("ZooKeeper does not answer")
+            self._end_session("ZooKeeper does not answer")
         if self._state == "lost":
             await self.close()
-            raise SqlError("08001", f"{self._trouble()}. Start it, or correct {self.address.url}")
+            raise SqlError("08001", f"{self._connection_problem()}. Start it, or correct {self.address.url}")
 
     # --- Coordination: the session -------------------------------------------------------------------------------
 
@@ -226,14 +226,14 @@ class ZooKeeperCoordination:
         self.closed = True
         self._callbacks.clear()
         if self._state != "lost":
-            self._over("the ZooKeeper session was closed")
+            self._end_session("the ZooKeeper session was closed")
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
 
     # --- Coordination: requests ----------------------------------------------------------------------------------
 
     async def get(self, path: str, watch: Watch | None = None) -> Znode | None:
-        full = self._full(path)
+        full = self._full_path(path)
         on_loop = None if watch is None else _OnLoop(self, watch)
         while True:
             try:
@@ -252,7 +252,7 @@ class ZooKeeperCoordination:
             self._raise_refusal(error, "")
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        full = self._full(path)
+        full = self._full_path(path)
         on_loop = None if watch is None else _OnLoop(self, watch)
         while True:
             try:
@@ -284,7 +284,7 @@ class ZooKeeperCoordination:
         check_size([Set(path, data, version)])
         try:
             stat = await self._request(
-                functools.partial(self._client.set_async, self._full(path), data, version), "write", by_leader=True
+                functools.partial(self._client.set_async, self._full_path(path), data, version), "write", by_leader=True
             )
         except ZookeeperError as error:
             self._raise_refusal(error, path)
@@ -295,7 +295,7 @@ class ZooKeeperCoordination:
         self._made.discard(path)
         try:
             await self._request(
-                functools.partial(self._client.delete_async, self._full(path), version), "write", by_leader=True
+                functools.partial(self._client.delete_async, self._full_path(path), version), "write", by_leader=True
             )
         except ZookeeperError as error:
             self._raise_refusal(error, path)
@@ -304,7 +304,7 @@ class ZooKeeperCoordination:
         check_size(operations)
         transaction = self._client.transaction()
         for operation in operations:
-            path = self._full(operation.path)
+            path = self._full_path(operation.path)
             if isinstance(operation, Check):
                 transaction.check(path, operation.version)
             elif isinstance(operation, Set):
@@ -315,9 +315,9 @@ class ZooKeeperCoordination:
                 self._made.discard(operation.path)
                 transaction.delete(path, operation.version)
         sent = self._request(transaction.commit_async, "write", by_leader=True)
-        return self._carried_out(operations, sent)
+        return self._multi_result(operations, sent)
 
-    async def _carried_out(self, operations: Sequence[Operation], sent: asyncio.Future[list[Any]]) -> list[int]:
+    async def _multi_result(self, operations: Sequence[Operation], sent: asyncio.Future[list[Any]]) -> list[int]:
         try:
             results = await sent
         except ZookeeperError as error:
@@ -353,7 +353,7 @@ class ZooKeeperCoordination:
             self._made.add(path)
 
     def _send_create(self, path: str, data: bytes, ephemeral: bool) -> asyncio.Future[Any]:
-        send = functools.partial(self._client.create_async, self._full(path), data, ephemeral=ephemeral)
+        send = functools.partial(self._client.create_async, self._full_path(path), data, ephemeral=ephemeral)
         return self._request(send, "write", by_leader=True)
 
     async def make_chroot(self) -> None:
@@ -385,7 +385,7 @@ class ZooKeeperCoordination:
         result: Result = self._client.sync_async(self.address.chroot)
         return result
 
-    def _full(self, path: str) -> str:
+    def _full_path(self, path: str) -> str:
         return f"{self.address.chroot}/{path}" if path else self.address.chroot
 
     def _raise_refusal(self, error: Exception, path: str, index: int = 0) -> NoReturn:
@@ -396,7 +396,7 @@ class ZooKeeperCoordination:
         if isinstance(error, (NoAuthError, SessionClosedRequireSaslError)):
             raise SqlError(
                 "28000",
-                f"ZooKeeper refuses access to {self._full(path)}: "
+                f"ZooKeeper refuses access to {self._full_path(path)}: "
                 f"set {DIGEST} or {SASL} to user:password as on the node that made it",
             ) from None
         if isinstance(error, (BadArgumentsError, NoChildrenForEphemeralsError, InvalidACLError)):
@@ -416,26 +416,26 @@ class ZooKeeperCoordination:
             raise CoordinationUnavailableError("the ZooKeeper session is over")
         request = _Request(send, kind, by_leader, self._loop.create_future())
         if self._state == "connected":
-            self._hand_over(request)
+            self._send_request(request)
         else:
             self._wait(request)
         return request.answer
 
-    def _hand_over(self, request: _Request) -> None:
+    def _send_request(self, request: _Request) -> None:
         if request.answer.cancelled():
             return
         self._in_flight[request] = None
         request.sent = time.monotonic()
-        request.send().rawlink(functools.partial(self._handler.to_loop, self._on_answer, request))
+        request.send().rawlink(functools.partial(self._handler.call_on_loop, self._on_answer, request))
 
     def _wait(self, request: _Request) -> None:
         self._waiting.append(request)
-        request.timer = self._loop.call_later(self._timeout, self._give_up, request)
+        request.timer = self._loop.call_later(self._timeout, self._fail_late_request, request)
 
-    def _give_up(self, request: _Request) -> None:
+    def _fail_late_request(self, request: _Request) -> None:
         if request in self._waiting:
             self._waiting.remove(request)
-            _fail(request, CoordinationUnavailableError(self._trouble()))
+            _fail(request, CoordinationUnavailableError(self._connection_problem()))
 
     def _on_answer(self, request: _Request, result: Result) -> None:
         if request not in self._in_flight:
@@ -466,7 +466,7 @@ class ZooKeeperCoordination:
         elif self._state == "lost":
             _fail(request, CoordinationUnavailableError("the ZooKeeper session is over"))
         elif request.kind == "probe":
-            _fail(request, CoordinationUnavailableError(self._trouble()))
+            _fail(request, CoordinationUnavailableError(self._connection_problem()))
         elif not request.answer.done():
             self._wait(request)
 
@@ -489,18 +489,18 @@ class ZooKeeperCoordination:
         for request in waiting:
             if request.timer is not None:
                 request.timer.cancel()
-            self._hand_over(request)
+            self._send_request(request)
         if self._ticking is None:
-            self._tick()
+            self._keep_alive()
 
     def _on_interrupted(self, state: SessionState) -> None:
         if state == "lost" and self._state != "lost":
-            self._over("the ZooKeeper session is over")
+            self._end_session("the ZooKeeper session is over")
         elif state == "suspended" and self._state == "connected":
             self._set_state("suspended")
-            self._giving_up = self._loop.call_later(self._timeout, self._give_up_stranded)
+            self._giving_up = self._loop.call_later(self._timeout, self._fail_stranded_requests)
 
-    def _trouble(self) -> str:
+    def _connection_problem(self) -> str:
         """Why there is no connection, host by host."""
         tried, hosts = self._handler.tried, self.address.hosts
         reasons = [_reason(tried, host) for host in hosts]
@@ -521,7 +521,7 @@ class ZooKeeperCoordination:
         for callback in list(self._callbacks):
             callback(state)
 
-    def _over(self, reason: str) -> None:
+    def _end_session(self, reason: str) -> None:
         """For good: kazoo's client is ended, and must not open another session."""
         was_connected = self._state == "connected"
         self._state = "lost"
@@ -556,10 +556,10 @@ class ZooKeeperCoordination:
         finally:
             drop.cancel()
 
-    def _tick(self) -> None:
+    def _keep_alive(self) -> None:
         """Several times a session timeout: keeps `alive_until` ahead, and notices a server that does not answer."""
         period = self._session_timeout / KEEPALIVES_PER_TIMEOUT
-        self._ticking = self._loop.call_later(period, self._tick)
+        self._ticking = self._loop.call_later(period, self._keep_alive)
         now = time.monotonic()
         oldest = next(iter(self._in_flight), None)
         if self._state == "connected":
@@ -567,12 +567,12 @@ class ZooKeeperCoordination:
                 log.warning("ZooKeeper does not answer: trying another server")
                 self._handler.drop()
             elif now - self._proven > period / 2:
-                self._request(self._send_sync, "probe", by_leader=True).add_done_callback(_ignore)
+                self._request(self._send_sync, "probe", by_leader=True).add_done_callback(_ignore_answer)
         elif now - self._complained > COMPLAIN_EVERY:
             self._complained = now
-            log.warning("%s", self._trouble())
+            log.warning("%s", self._connection_problem())
 
-    def _give_up_stranded(self) -> None:
+    def _fail_stranded_requests(self) -> None:
         """What was handed over while the connection was breaking: kazoo keeps it for the next connection."""
         stranded = list(self._in_flight)
         self._in_flight.clear()
@@ -587,7 +587,7 @@ def _fail(request: _Request, error: Exception) -> None:
         request.answer.set_exception(error)
 
 
-def _ignore(answer: asyncio.Future[Any]) -> None:
+def _ignore_answer(answer: asyncio.Future[Any]) -> None:
     if not answer.cancelled():
         answer.exception()
 

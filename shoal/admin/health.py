@@ -24,13 +24,13 @@ def routes(admin: Admin) -> Iterable[web.RouteDef]:
         return as_json({"alive": True})
 
     async def ready(_: web.Request) -> web.StreamResponse:
-        why = admin.why or why_not(admin.parts.node)
+        why = admin.why or find_problem(admin.parts.node)
         return as_json({"ready": not why, "why": why}, 503 if why else 200)
 
     return [web.get("/healthz", alive), web.get("/readyz", ready)]
 
 
-def why_not(node: Node) -> str:
+def find_problem(node: Node) -> str:
     """What keeps a node that lets clients in from answering them; '' for nothing."""
     view = node.cluster_view
     if view is None:

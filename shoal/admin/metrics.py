@@ -23,9 +23,8 @@ from catalog.functions.system import RELEASE
 from catalog.schema import Database
 from engine.cluster_view import THIS_NODE, Alone, ClusterView, TablespaceView, here, spaces_of
 from engine.node.node import Node
-from engine.session.activity import state_of
-from engine.session.open_sessions import open_sessions
-from shoal.admin.health import why_not
+from engine.session.system import state_of
+from shoal.admin.health import find_problem
 from shoal.admin.server import Admin, AdminParts
 
 FIRST, LAST, STEP = 12, 36, 2  # exponents of the upper bounds that are shown, in nanoseconds
@@ -127,7 +126,7 @@ def _node(parts: AdminParts, view: ClusterView) -> Iterator[Metric]:
     yield _gauge(
         "shoal_info", "The node and its version", ("node", "version"), [((view.node or THIS_NODE, RELEASE), 1)]
     )
-    yield _gauge("shoal_ready", "Whether the node answers clients, as /readyz says", (), [((), not why_not(node))])
+    yield _gauge("shoal_ready", "Whether the node answers clients, as /readyz says", (), [((), not find_problem(node))])
     yield _gauge("shoal_plan_cache_plans", "Plans in the caches", (), [((), node.cached_plans)])
     held = (("row", node.row_locks), ("table", node.table_locks), ("advisory", node.advisory_locks))
     yield _gauge("shoal_locks", "Locks that are held", ("kind",), [((kind,), space.held) for kind, space in held])

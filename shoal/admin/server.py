@@ -47,7 +47,7 @@ class AdminParts:
 
 
 class Admin:
-    """Made before the node; `serves` and `stops` tell it how far the node is."""
+    """Made before the node; `set_serving` and `set_stopping` tell it the state of the node."""
 
     def __init__(
         self,
@@ -108,12 +108,12 @@ class Admin:
             raise ConfigError(f"cannot listen on {host}:{port}: {reason}; choose another with --admin") from error
         self.address = (host, self._runner.addresses[0][1])
 
-    def serves(self, config: Config, node: Node, server: Server, member: ClusterMember | None) -> None:
+    def set_serving(self, config: Config, node: Node, server: Server, member: ClusterMember | None) -> None:
         """Clients are let in."""
         self._parts = AdminParts(config, node, server, member)
         self.why = ""
 
-    def stops(self) -> None:
+    def set_stopping(self) -> None:
         """No new clients are let in."""
         self.why = "the node is shutting down"
 

@@ -70,7 +70,7 @@ class SegmentLog:
     async def entries(self, after: int, upto: int) -> AsyncIterator[ArchivedEntry]:
         """The same, one by one."""
         found = self._log.entries(after, upto)
-        while part := await asyncio.to_thread(_some, found):
+        while part := await asyncio.to_thread(_next_entries, found):
             for entry in part:
                 header = entry.header
                 yield ArchivedEntry(
@@ -106,5 +106,5 @@ class SegmentLog:
         await store.put_file(target, self._log.find_bulk(name))
 
 
-def _some(entries: Iterator[SegmentEntry]) -> list[SegmentEntry]:
+def _next_entries(entries: Iterator[SegmentEntry]) -> list[SegmentEntry]:
     return list(islice(entries, ENTRIES))

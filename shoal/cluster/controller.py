@@ -113,7 +113,7 @@ class Controller:
             try:
                 if await self.hold_office():
                     await asyncio.sleep(self._settings.interval)
-                    await self.cycle()
+                    await self.run_once()
                     continue
             except (CoordinationUnavailableError, ConflictError) as error:
                 log.info("placement waits: %s", error)
@@ -139,7 +139,7 @@ class Controller:
             return True
         return False
 
-    async def cycle(self) -> Change | None:
+    async def run_once(self) -> Change | None:
         """Plans and makes one change, and returns it. Raises CoordinationUnavailableError, ConflictError, SqlError."""
         if self._observer.stale or not self._observer.nodes:
             return None
@@ -307,7 +307,7 @@ class HandOvers:
 
     async def _hand_over(self, name: str) -> None:
         coordination = self._coordination()
-        tablespace = self._held_under(name)
+        tablespace = self._tablespace_of_request(name)
         held = self._log_of(tablespace) if tablespace else None
         found = await coordination.get(f"{MOVES}/{name}") if held is not None else None
         term = held.leader if held is not None else None
@@ -322,7 +322,7 @@ class HandOvers:
         await held.step_down(move.to)
 
     @staticmethod
-    def _held_under(name: str) -> bytes:
+    def _tablespace_of_request(name: str) -> bytes:
         with contextlib.suppress(ValueError):
             return bytes.fromhex(name)
         return b""

@@ -8,7 +8,7 @@ import logging
 
 from replication.interface import ChangelogStore, StoreUnavailableError
 from replication.observer import Observer
-from replication.stores.regional import RegionalStore, sweep
+from replication.stores.regional import RegionalStore, sweep_regional
 
 log = logging.getLogger("shoal.cluster")
 
@@ -48,7 +48,7 @@ class Region:
                 continue
             oldest = {item.tablespace.hex(): item.ledger_list.first_ledger for item in seen}
             try:
-                gone = await sweep(self._store, oldest)
+                gone = await sweep_regional(self._store, oldest)
             except StoreUnavailableError as error:
                 log.info("the regional store is not swept for now: %s", error)
             else:

@@ -56,7 +56,7 @@ def archive_url(place: str) -> str:
 
 async def run_backup(options: argparse.Namespace) -> int:
     url = archive_url(options.destination)
-    where = await _where(options)
+    where = await _server_address(options)
     statement = f"SELECT shoal_backup({quote_literal(url)})".encode()
     with Bars() as bars:
         watching = asyncio.create_task(_watch(where, bars))
@@ -77,7 +77,7 @@ async def run_backup(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _where(options: argparse.Namespace) -> str:
+async def _server_address(options: argparse.Namespace) -> str:
     """The connection string of the server that makes the backup."""
     if options.cluster is not None:
         async with open_cluster(options.cluster) as cluster:

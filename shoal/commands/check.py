@@ -122,7 +122,7 @@ def compare(reports: Mapping[str, ReplicaReport], wanted: Collection[str], leade
     return found
 
 
-def different(report: ReplicaReport, reference: ReplicaReport) -> list[int]:
+def differing_storage_ids(report: ReplicaReport, reference: ReplicaReport) -> list[int]:
     """The storage ids whose content differs."""
     ids = sorted({*report.parts, *reference.parts})
     return [item for item in ids if report.parts.get(item) != reference.parts.get(item)]
@@ -154,7 +154,7 @@ def report_rows(
     lines: list[dict[str, object]] = []
     for node, wrong in verdict.items():
         item = reports.get(node)
-        parts = different(item, reference) if wrong == ["differs"] and item and reference else []
+        parts = differing_storage_ids(item, reference) if wrong == ["differs"] and item and reference else []
         lines.append({
             "node": node,
             "equal": not wrong,

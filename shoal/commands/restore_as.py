@@ -91,7 +91,7 @@ class _ProgressWatch:
         self._query = f"SELECT shoal_restore_progress({quote_literal(name)})"
         self._bars = bars
         self._over = threading.Event()
-        self._channel = channel.beside()
+        self._channel = channel.open_second()
         self._thread = threading.Thread(target=self._read_progress, name="progress", daemon=True)
 
     def _read_progress(self) -> None:

@@ -44,7 +44,7 @@ class SqlChannel(Protocol):
         """Runs statements. Raises SqlError, ConfigError."""
         ...
 
-    def beside(self) -> SqlChannel:
+    def open_second(self) -> SqlChannel:
         """Another session with the same database, for another thread. Raises ConfigError."""
         ...
 
@@ -74,7 +74,7 @@ class ServerChannel:
         except psycopg.Error as error:
             raise _server_error(error) from error
 
-    def beside(self) -> ServerChannel:
+    def open_second(self) -> ServerChannel:
         return ServerChannel(self._dsn, self._notice)
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class DirectoryChannel:
         if error is not None:
             raise error
 
-    def beside(self) -> DirectoryChannel:
+    def open_second(self) -> DirectoryChannel:
         from shoal.embedded.engine_thread import Link
 
         other = copy(self)

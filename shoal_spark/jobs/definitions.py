@@ -166,7 +166,9 @@ def select_columns(source: TableDefinition, native: Sequence[str]) -> Iterator[s
     """The columns as a query reads them without a loss: as they are where Spark has their type, as text else."""
     for column in source.data_columns:
         name = quote_name(column.name)
-        if column.type_name in native and not (column.type_name == "numeric" and not _spark_has(column.modifier)):
+        if column.type_name in native and not (
+            column.type_name == "numeric" and not _fits_spark_decimal(column.modifier)
+        ):
             finite = column.type_name in ("date", "timestamp", "timestamptz")
             said = "'infinite value in column " + column.name.replace("'", "''") + "'"
             # An infinite time would come as another one; this fails, and says so.
@@ -176,7 +178,7 @@ def select_columns(source: TableDefinition, native: Sequence[str]) -> Iterator[s
             yield f"{name}::text AS {name}"
 
 
-def _spark_has(modifier: int) -> bool:
+def _fits_spark_decimal(modifier: int) -> bool:
     """Whether it is the modifier of a numeric of up to 38 digits."""
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
     return modifier >= 4 and scale <= precision <= 38

@@ -58,7 +58,7 @@ def find_files(spark: SparkSession, patterns: Sequence[str]) -> FoundFiles:
             for status in statuses:
                 if status.isDirectory():
                     folders.append(status.getPath().toString())
-                for file in sorted(_below(system, status), key=lambda item: item.path):
+                for file in sorted(_files_below(system, status), key=lambda item: item.path):
                     files.setdefault(file.path, file)
         except Py4JJavaError as error:
             raise JobError(f"{without_credentials(pattern)} cannot be read: {one_line(error)}") from error
@@ -83,7 +83,7 @@ def _glob(spark: SparkSession, pattern: str) -> tuple[Any, list[Any]]:
     return system, list(system.globStatus(there) or ())
 
 
-def _below(system: Any, status: Any) -> Iterator[DataFile]:
+def _files_below(system: Any, status: Any) -> Iterator[DataFile]:
     if status.isFile():
         yield DataFile(status.getPath().toString(), status.getLen(), status.getModificationTime())
         return

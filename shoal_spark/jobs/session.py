@@ -89,7 +89,7 @@ def _start(master: str, given: dict[str, str], folder: pathlib.Path, verbose: bo
         builder = builder.config(name, value)
     said = folder / "stderr"
     try:
-        with contextlib.nullcontext() if verbose else _stderr_into(said):
+        with contextlib.nullcontext() if verbose else _redirect_stderr(said):
             return builder.getOrCreate()
     except Exception as error:
         last = [line for line in said.read_text(errors="replace").splitlines() if line][-1:] if said.exists() else []
@@ -97,7 +97,7 @@ def _start(master: str, given: dict[str, str], folder: pathlib.Path, verbose: bo
 
 
 @contextlib.contextmanager
-def _stderr_into(path: pathlib.Path) -> Iterator[None]:
+def _redirect_stderr(path: pathlib.Path) -> Iterator[None]:
     """For what is started meanwhile; this process goes on writing where it has written, and Spark's JVM has things to
     say that no setting of its log turns off."""
     before = sys.stderr

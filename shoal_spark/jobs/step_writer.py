@@ -121,7 +121,7 @@ class StepWriter(ShoalWriter):
         part = f"{context.partitionId()}.{context.taskAttemptId()}"
         aside = _RejectSplitter(self._frame_names)
         with self._options.connect() as connection:
-            rows = self._copy_to_stage(connection, part, map(aside.good, iterator))
+            rows = self._copy_to_stage(connection, part, map(aside.good_rows, iterator))
         return StepWriteMessage(part, rows, aside.rejects, aside.rejected)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -158,7 +158,7 @@ class _RejectSplitter:
         self.rejects: list[Reject] = []
         self.rejected = 0
 
-    def good(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def good_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that go to the table, with its columns alone."""
         if not self._places:
             return batch

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from shoal.router import http_door
+from shoal.router import serve_http
 from tests.end_to_end.router_thread import RouterThread, registered
 from tests.server import ShoalServer
 from wire.router import Router
@@ -25,7 +25,7 @@ class HttpThread(RouterThread):
 
     async def started(self, router: Router) -> None:
         self._door = contextlib.AsyncExitStack()
-        url = await self._door.enter_async_context(http_door(router, "127.0.0.1:0"))
+        url = await self._door.enter_async_context(serve_http(router, "127.0.0.1:0"))
         self.http_port = int(url.split(":")[2].split("/")[0])
 
     async def stopping(self) -> None:

@@ -31,7 +31,7 @@ from replication.interface import (
     Znode,
 )
 from replication.log import BulkFiles, Committer, Follower, LogGoneError, LogSettings, Position, create_tablespace
-from replication.log.election import Candidacy, rank
+from replication.log.election import Candidacy, candidate_rank
 from replication.log.groups import CommitGroup
 from replication.log.layout import (
     bulk_name,
@@ -47,7 +47,15 @@ from replication.log.layout import (
 )
 from replication.log.leader import CommitNotification, LeaderLog
 from replication.log.ledger_object import decode_object, encode_log_entry
-from replication.log.ledgers import Needs, close_all, droppable_ledgers, last_lsn, last_of_epoch, open_next, sweep
+from replication.log.ledgers import (
+    Needs,
+    close_all,
+    delete_dropped_ledgers,
+    droppable_ledgers,
+    last_lsn,
+    last_of_epoch,
+    open_next,
+)
 from replication.log.lsn_waiters import FreshReads
 from replication.log.takeover import claim_epoch, drop_tablespace, take_over
 from tests.replication.log.world import Joint, VirtualClock, _inline
@@ -193,7 +201,7 @@ async def test_sweeping_deletes_ledgers_that_are_not_listed() -> None:
         await store.put(bulk_name(TABLESPACE, ledger, "run"), b"")
     await store.put(f"{TABLESPACE.hex()}/checkpoint-{5:020d}/manifest.json", b"")
     await store.put("another/ledger-0000000001/x", b"")
-    assert await sweep(store, TABLESPACE, 2) == [1]
+    assert await delete_dropped_ledgers(store, TABLESPACE, 2) == [1]
     assert len(store.objects) == 8
 
 
@@ -205,9 +213,9 @@ def test_who_goes_first() -> None:
     replicas = {name: Replica(name, "follower", applied) for name, applied in (("a", 5), ("b", 9), ("c", 1), ("x", 99))}
     replicas["d"] = Replica("d", "bootstrapping", 100)
     vacant = Epoch(3, "")
-    assert [rank(name, spec, vacant, replicas, False) for name in "cbadx"] == [0, 1, 2, None, None]
-    assert rank("a", spec, replace(vacant, wish="a"), replicas, False) == 0
-    assert rank("c", spec, vacant, replicas, True) == 3
+    assert [candidate_rank(name, spec, vacant, replicas, False) for name in "cbadx"] == [0, 1, 2, None, None]
+    assert candidate_rank("a", spec, replace(vacant, wish="a"), replicas, False) == 0
+    assert candidate_rank("c", spec, vacant, replicas, True) == 3
 
 
 # --- the znodes of a tablespace ---------------------------------------------------------------------------------------

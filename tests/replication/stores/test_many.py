@@ -77,7 +77,7 @@ class Members:
             await asyncio.wait(store._background)
             await asyncio.sleep(0)
         for member in store.members:
-            member.shunned_until = 0.0
+            member.avoided_until = 0.0
         self.asked.clear()
         return store
 
@@ -167,10 +167,10 @@ async def test_a_member_that_answers_wrongly_is_noticed_and_another_is_asked(
     held = [info.name async for info in alone.list("")]
     with pytest.raises(StoreUnavailableError):
         await alone.get_many(held)
-    assert store.members[0].shunned_until == 0.0
+    assert store.members[0].avoided_until == 0.0
     members.asked.clear()
     assert await store.get_many(written.names) == written.objects
-    assert len(members.faulty) >= 2 and store.members[0].shunned_until > 0.0
+    assert len(members.faulty) >= 2 and store.members[0].avoided_until > 0.0
     assert 4 <= members.asked.count("POST") <= 9 and members.asked.count("GET") < FEW / 9
     await written.follow(store, tmp_path / "bulk")
     await store.close()
@@ -229,7 +229,7 @@ async def test_a_member_that_hangs_is_not_waited_for(members: Members, monkeypat
     monkeypatch.setattr(store.members[2].store, "get_many", hang)
     async with asyncio.timeout(8):  # a member has 10 s
         assert await store.get_many(written.names) == written.objects
-    assert store.members[2].shunned_until > 0.0
+    assert store.members[2].avoided_until > 0.0
     await store.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replication.interface import ObjectMissingError, StoreUnavailableError
-from replication.stores.regional import FOLDER, RegionalStore, sweep
+from replication.stores.regional import FOLDER, RegionalStore, sweep_regional
 from tests.replication.memory_store import MemoryStore
 
 TABLESPACE = "0123456789abcdef" * 2
@@ -126,5 +126,5 @@ async def test_copies_of_dropped_ledgers_go() -> None:
         for part in ("a", "bulk/b")
     ]
     near = dict.fromkeys([*names, "cluster", f"{FOLDER}strange"], b"")
-    assert await sweep(MemoryStore(near), {TABLESPACE: 2}) == 4
+    assert await sweep_regional(MemoryStore(near), {TABLESPACE: 2}) == 4
     assert sorted(near) == sorted([*names[2:6], "cluster", f"{FOLDER}strange"])

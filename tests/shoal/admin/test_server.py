@@ -64,7 +64,7 @@ async def test_a_starting_node_is_alive_and_not_ready(admin: Admin, http: aiohtt
 async def test_a_node_alone_is_ready_until_it_stops(admin: Admin, http: aiohttp.ClientSession) -> None:
     _serve(admin, None)
     assert await _get(http, admin, "/readyz") == (200, '{"ready":true,"why":""}\n')
-    admin.stops()
+    admin.set_stopping()
     status, body = await _get(http, admin, "/readyz")
     assert status == 503 and "shutting down" in body
     assert (await _get(http, admin, "/healthz"))[0] == 200
@@ -153,4 +153,4 @@ def test_a_wrong_address_ends_the_start(tmp_path: pathlib.Path, capsys: pytest.C
 def _serve(admin: Admin, view: Any) -> None:
     node: Any = SimpleNamespace(cluster_view=view)
     server: Any = None
-    admin.serves(Config(), node, server, None)
+    admin.set_serving(Config(), node, server, None)

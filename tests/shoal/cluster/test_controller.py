@@ -148,12 +148,12 @@ async def test_a_controller_whose_session_ends_is_none_any_more(world: World) ->
 async def test_one_change_a_look_until_all_is_well(world: World) -> None:
     await world.tablespace(T, Spec("t", ("a",), 3), "a", live="a")
     controller = await world.controller("a")
-    assert await controller.cycle() == AddReplica(T, "b")
+    assert await controller.run_once() == AddReplica(T, "b")
     assert world.spec(T).replicas == ("a", "b")
     await world.agrees(T)
-    assert await controller.cycle() == AddReplica(T, "c")
+    assert await controller.run_once() == AddReplica(T, "c")
     await world.agrees(T)
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
 
 
 async def test_a_running_controller_does_it_by_itself(world: World) -> None:
@@ -166,16 +166,16 @@ async def test_a_node_that_stays_away_is_replaced(world: World) -> None:
     await world.tablespace(T, Spec("t", ("a", "b"), 2), "a", live="a")
     controller = await world.controller("a")
     await world.lose("b")
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
     world.clock.now += 99.0
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
     world.clock.now += 1.0
-    assert await controller.cycle() == AddReplica(T, "c")
+    assert await controller.run_once() == AddReplica(T, "c")
     await world.agrees(T)
-    assert await controller.cycle() is None, "c has nothing yet"
+    assert await controller.run_once() is None, "c has nothing yet"
     await world.writer.create(paths(T).replica("c"), encode(Replica("c", "follower", 7)), ephemeral=True)
     await until(lambda: "c" in world.observer.tablespaces[T].replicas)
-    assert await controller.cycle() == DropReplica(T, "b")
+    assert await controller.run_once() == DropReplica(T, "b")
     assert world.spec(T).replicas == ("a", "c")
 
 
@@ -183,14 +183,14 @@ async def test_who_comes_back_in_time_is_not_replaced(world: World) -> None:
     await world.tablespace(T, Spec("t", ("a", "b"), 2), "a", live="ab")
     controller = await world.controller("a")
     await world.lose("b")
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
     world.clock.now += 99.0
     await world.node("b")
     await until(lambda: "b" in world.observer.nodes)
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
     await world.lose("b")
     world.clock.now += 50.0
-    assert await controller.cycle() is None, "the patience begins anew"
+    assert await controller.run_once() is None, "the patience begins anew"
 
 
 async def test_a_spec_that_somebody_has_just_changed_is_left_alone(world: World) -> None:
@@ -199,7 +199,7 @@ async def test_a_spec_that_somebody_has_just_changed_is_left_alone(world: World)
     changed = Spec("t", ("a", "c"), 2)
     world.observer._schedule_read = lambda path: None  # type: ignore[method-assign]  # it has not heard of it
     await world.writer.set(paths(T).spec, encode(changed))
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
     assert world.spec(T) == changed
 
 
@@ -207,38 +207,38 @@ async def test_nothing_is_changed_while_the_picture_is_old(world: World) -> None
     await world.tablespace(T, Spec("t", ("a",), 2), "a", live="a")
     controller = await world.controller("a")
     world.observer.stale = True
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
 
 
 async def test_a_leader_is_asked_once_and_what_is_under_way_counts(world: World) -> None:
     for tablespace, name in ((T, "t"), (U, "u"), (V, "v")):
         await world.tablespace(tablespace, Spec(name, ("a", "b"), 2), "a", live="ab")
     controller = await world.controller("c")
-    assert await controller.cycle() == MoveLeader(T, "a", "b", "spread")
+    assert await controller.run_once() == MoveLeader(T, "a", "b", "spread")
     assert world.move(T) == Move("a", "b", 3)
-    assert await controller.cycle() is None, "two and one are even"
+    assert await controller.run_once() is None, "two and one are even"
     world.clock.now += 60.0
-    assert await controller.cycle() == MoveLeader(T, "a", "b", "spread"), "nobody has carried it out"
+    assert await controller.run_once() == MoveLeader(T, "a", "b", "spread"), "nobody has carried it out"
 
 
 async def test_what_was_moved_is_not_moved_back(world: World) -> None:
     for tablespace, name in ((T, "t"), (U, "u"), (V, "v")):
         await world.tablespace(tablespace, Spec(name, ("a", "b"), 2), "a", live="ab")
     controller = await world.controller("c")
-    assert await controller.cycle() == MoveLeader(T, "a", "b", "spread")
+    assert await controller.run_once() == MoveLeader(T, "a", "b", "spread")
     for tablespace in (T, U, V):
         await world.writer.set(paths(tablespace).epoch, encode(Epoch(4, "b")))
     await until(lambda: all(item.epoch.leader == "b" for item in world.observer.tablespaces.values()))
     world.clock.now += 61.0
-    assert await controller.cycle() == MoveLeader(U, "b", "a", "spread"), "not t, which has just left a"
+    assert await controller.run_once() == MoveLeader(U, "b", "a", "spread"), "not t, which has just left a"
 
 
 async def test_a_replica_far_behind_is_not_asked_to_lead(world: World) -> None:
     spec = Spec("t", ("a", "b"), 2, preferred_leader="b")
     await world.tablespace(T, spec, "a", live="ab", applied=0)
     near, far = replace(SETTINGS, close=7), replace(SETTINGS, close=6)
-    assert await (await world.controller("a", settings=far)).cycle() is None
-    assert await (await world.controller("a", settings=near)).cycle() == MoveLeader(T, "a", "b", "preferred")
+    assert await (await world.controller("a", settings=far)).run_once() is None
+    assert await (await world.controller("a", settings=near)).run_once() == MoveLeader(T, "a", "b", "preferred")
 
 
 async def test_requests_for_ended_epochs_and_strange_ones_are_removed(world: World) -> None:
@@ -246,10 +246,10 @@ async def test_requests_for_ended_epochs_and_strange_ones_are_removed(world: Wor
     controller = await world.controller("a")
     await world.writer.create(move_path(T), encode_move(Move("a", "b", 2)))
     await world.writer.create("moves/strange", b"?")
-    await controller.cycle()
+    await controller.run_once()
     assert await world.writer.children("moves") == []
     await world.writer.create(move_path(T), encode_move(Move("a", "b", 3)))
-    await controller.cycle()
+    await controller.run_once()
     assert world.move(T) == Move("a", "b", 3), "a user's own request stands"
 
 
@@ -316,6 +316,6 @@ async def test_hand_overs_outlive_a_broken_connection_and_requests_that_cannot_b
 async def test_a_tablespace_that_was_needed_together_with_others_stays_for_a_while(world: World) -> None:
     await world.tablespace(T, Spec("t", ("a", "b"), 2, preferred_leader="b"), "a", live="ab", tied=world.clock.wall())
     controller = await world.controller("a", settings=replace(SETTINGS, tied=30.0))
-    assert await controller.cycle() is None
+    assert await controller.run_once() is None
     world.clock.now += 31.0
-    assert await controller.cycle() == MoveLeader(T, "a", "b", "preferred")
+    assert await controller.run_once() == MoveLeader(T, "a", "b", "preferred")
