@@ -26,7 +26,7 @@ _PART = struct.Struct("<16sQ")
 
 
 def encode_parts(tablespaces: Sequence[bytes], lsns: Sequence[int]) -> bytes:
-    """What stands before the body of each part's entry."""
+    """The list of parts that stands before the body of each part's entry."""
     parts = [_PART.pack(*part) for part in zip(tablespaces, lsns, strict=True)]
     return b"".join((_COUNT.pack(len(parts)), *parts))
 

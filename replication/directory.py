@@ -20,7 +20,7 @@ _PARTS = ("spec", "epoch")  # of what is below a tablespace
 
 
 class NodeDirectory(Protocol):
-    """What a router asks."""
+    """The part of the directory that a router uses."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:

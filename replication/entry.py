@@ -105,7 +105,7 @@ def decode_header(data: bytes | bytearray | memoryview, offset: int = 0) -> Entr
 
 
 def flags_and_length(data: bytes, offset: int) -> tuple[int, int]:
-    """Of the entry at this offset, which is verified: its flags, and the length of its body."""
+    """The flags, and the length of the body, of the verified entry at this offset."""
     _, flags, length = _HEAD.unpack_from(data, offset + _GUARD.size)
     return flags, length
 

@@ -24,7 +24,7 @@ class Files:
         os.fsync(fd)
 
     def sync_data(self, fd: int) -> None:
-        """Without what reading it back does not need (man 2 fdatasync)."""
+        """Syncs the data and what reading them back needs, without other metadata (man 2 fdatasync)."""
         os.fdatasync(fd)
 
     def sync_directory(self, path: str) -> None:

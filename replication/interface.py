@@ -1,11 +1,11 @@
-"""What the replicated changelog stands on: a store of objects and a coordination service. And what it keeps in them.
+"""The interfaces on which the replicated changelog is built: a store of objects and a coordination service.
 
     changelog store      objects by name, created once and never changed (replication/stores/)
     coordination         ZooKeeper: small nodes with versions, ephemerals, watches, `multi` (replication/zookeeper/)
 
 Both are asynchronous and belong to the engine's thread: implementations with threads of their own (kazoo, file systems)
-hand results over to the loop. Both have an implementation in memory in the tests, with a clock and faults that a seed
-decides, so that the logic above them is tried without waiting.
+hand results over to the loop. Tests have an implementation of both in memory, with a clock and faults that depend on a
+seed, so that the logic above them is tried without waiting.
 
 Objects of a tablespace (names are relative to the store's URL; `<ts>` is the tablespace's id, 32 hexadecimal digits):
 
@@ -80,7 +80,7 @@ class ChangelogStore(Protocol):
 
     @property
     def url(self) -> str:
-        """As it was opened, without credentials."""
+        """The URL with which it was opened, without credentials."""
 
     async def put(self, name: str, data: bytes) -> None:
         """Creates the object; it is durable and can be read by everyone when this returns.
@@ -90,12 +90,12 @@ class ChangelogStore(Protocol):
         """
 
     def append(self, name: str, data: bytes) -> Awaitable[None]:
-        """As `put`, faster where the store can, for a small object whose name nobody else makes up. It may be on its
-        way when this returns, before the answer is awaited. Who does not want the answer any more cancels a future, or
-        closes a coroutine.
+        """Puts a small object whose name no other writer can choose, faster than `put` where the store can. The request
+        may be sent when this returns, before the answer is awaited. A caller that does not need the answer any more
+        cancels the future, or closes the coroutine.
 
-        That there is no such object is not checked then, but for this handle's own tries: the same content may be
-        stored twice, which nobody sees. Another content under the name of an object is the caller's defect.
+        Only this handle's own tries are checked for an object of that name: the same content may be stored twice, which
+        no reader sees. Another content under the name of an object is the caller's defect.
         """
 
     async def put_file(self, name: str, path: str) -> None:
@@ -122,20 +122,20 @@ class ChangelogStore(Protocol):
         """Deletes every object whose name starts with the prefix (ending in '/'): a whole ledger, a checkpoint."""
 
     async def close(self) -> None:
-        """Lets go of connections and threads; calls that run end with StoreUnavailableError."""
+        """Closes connections and threads; calls under way end with StoreUnavailableError."""
 
 
 # --- the coordination service ----------------------------------------------------------------------------------------
 
 
 class CoordinationUnavailableError(Exception):
-    """Not connected, or the session is over: the request was certainly not carried out."""
+    """There is no connection, or the session is over: the request was certainly not carried out."""
 
 
 class OutcomeUnknownError(CoordinationUnavailableError):
-    """The request was sent and its reply was lost: it may have been carried out, or still be (it may lie in a buffer of
-    the server). What is read back proves that it was done; that it never will be is settled by another write that
-    checks the same version."""
+    """The request was sent and its reply was lost: it may have been carried out, or may still be, because it may lie in
+    a buffer of the server. Reading back can prove that it was carried out. Only another write that checks the same
+    version proves that it never will be."""
 
 
 class ConflictError(Exception):
@@ -222,8 +222,8 @@ class Coordination(Protocol):
         (implementations sync first where `fresh` matters: see `sync`)."""
 
     async def sync(self) -> None:
-        """What is read after this is at least as new as everything committed before it was called. So is what is read
-        meanwhile, where this coroutine began to run before that of the read did."""
+        """Makes later reads at least as new as everything committed before this was called; and reads under way, if
+        this coroutine began to run before theirs."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Names, sorted; empty if the node does not exist (the watch then waits for its creation)."""
@@ -294,7 +294,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class HeadObject:
-    """One object of entries in a ledger."""
+    """An object of entries in a ledger."""
 
     ledger: int
     first: int
@@ -316,7 +316,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """One element of the ledger list: a run of entries of one epoch."""
+    """An element of the ledger list: a run of entries of one epoch."""
 
     ledger: int
     epoch: int
@@ -347,7 +347,7 @@ class LedgerList:
 
     @property
     def first_lsn(self) -> int | None:
-        """Where the log begins; None without any ledger."""
+        """The first LSN of the log; None without any ledger."""
         if self.oldest:
             return self.oldest_lsn
         return self.ledgers[0].first if self.ledgers else None
@@ -355,7 +355,7 @@ class LedgerList:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One element of tablespaces/<ts>/checkpoints."""
+    """An element of tablespaces/<ts>/checkpoints."""
 
     lsn: int
     hash: str  # of the entry at the LSN, hexadecimal

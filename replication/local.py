@@ -310,7 +310,7 @@ class LocalChangelog:
     def entry_runs(
         self, after: int, upto: int, size: int, pause: Callable[[], None] | None = None
     ) -> Iterator[EntryRun]:
-        """As `entries`, as the bytes that they are, gathered to `size` bytes or a little more; none is empty. `pause`
+        """The bytes of the same entries as `entries`, in runs of `size` bytes or a little more; none is empty. `pause`
         is called every few milliseconds of work."""
         first, parts, gathered = 0, list[bytes](), 0
         previous = known = b""
@@ -342,7 +342,7 @@ class LocalChangelog:
         return entry.hash, entry.header.commit_time
 
     def find_bulk(self, name: str) -> str:
-        """Where the bulk segment lies that an entry refers to which can be read. Raises XX001."""
+        """The path of the bulk segment of an entry that can be read. Raises XX001."""
         path = self.bulk_path(name)
         if os.path.exists(path):
             return path
@@ -377,7 +377,7 @@ class LocalChangelog:
             self._fd = -1
 
     def has_moved(self, directory: str) -> None:
-        """It is closed, and its files lie there now, where they can still be read."""
+        """Takes note that the closed changelog's files lie in another directory now, where they can still be read."""
         self._directory = directory
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
@@ -641,7 +641,8 @@ class LocalChangelog:
             self._file_tasks.put(partial(self._make_segment, self._rolling))
 
     def _make_segment(self, rolling: PendingSegment) -> None:
-        """Its header is durable before the file has its name: a segment that can be found has a header."""
+        """Makes a segment file. Its header is durable before the file gets its name, so that every segment that is
+        found has a header."""
         try:
             need = len(rolling.data) + BLOCK
             spare = next((path for path in self._spares() if os.path.getsize(path) >= need), None)

@@ -57,7 +57,7 @@ class ObservedTablespace:
 
     @property
     def name(self) -> str:
-        """As SQL has it; its id where that is not known."""
+        """The name in SQL; the id where that is not known."""
         return self.spec.name or self.tablespace.hex()
 
 
@@ -84,7 +84,7 @@ class Observer(ZnodeCache):
 
     @property
     def tablespaces(self) -> Mapping[bytes, ObservedTablespace]:
-        """By their ids."""
+        """The tablespaces by their ids."""
         return self._tablespaces
 
     def tablespace_by_name(self, tablespace: str) -> ObservedTablespace | None:

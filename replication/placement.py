@@ -156,7 +156,7 @@ def _add_missing_replica(picture: ClusterPlacement, settings: PlacementSettings)
 
 
 def _missing_replicas(item: TablespacePlacement, picture: ClusterPlacement, settings: PlacementSettings) -> int:
-    """How many replicas it lacks."""
+    """The number of replicas that a tablespace lacks."""
     if item.spec.name == DEFAULT_TABLESPACE:
         return sum(node not in item.spec.replicas for node in picture.nodes)
     counted = [

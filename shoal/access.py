@@ -55,7 +55,7 @@ def mock_key(data: Path, cluster_secret: bytes = b"") -> bytes:
 
 
 def certificate_hash(config: Config) -> str:
-    """Of the certificate that the node shows, '' for none. Raises ConfigError."""
+    """The hash of the node's certificate, '' without one. Raises ConfigError."""
     if not config.tls_cert:
         return ""
     try:

@@ -27,7 +27,7 @@ class AutoConfEntry:
 
 
 class DamagedFileError(Exception):
-    """What is wrong with the file, in one line."""
+    """The file is damaged; the message is one line."""
 
 
 def path_of(data: Path) -> Path:

@@ -21,7 +21,7 @@ NOT_ALTERED = ("data", "cluster", "node")  # what says which directory and node 
 
 
 class ConfigError(Exception):
-    """What is wrong with the configuration, in one line."""
+    """An error in the configuration; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def resolve_settings(
 
 
 def read_file(path: str) -> dict[str, object]:
-    """What the TOML file says. Raises ConfigError."""
+    """The settings in the TOML file. Raises ConfigError."""
     return _from_file(path, {field.name: type(field.default) for field in fields(Config)})
 
 

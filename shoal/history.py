@@ -82,7 +82,7 @@ class LocalHistory:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """What is being written is given up."""
+        """Stops, and drops a checkpoint that is being written."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -117,7 +117,7 @@ class LocalHistory:
         return [Gone(identity, item.lsn, self.log_of(identity).last_lsn or 0) for identity, item in dropped]
 
     async def checkpoints(self, tablespace: bytes) -> Sequence[Manifest]:
-        """Those from which every later LSN can be reached, in order."""
+        """The checkpoints from which every later LSN can be reached, in order."""
         known = self._checkpoints.get(tablespace)
         if known is None:
             root = tablespace.hex()
@@ -127,7 +127,7 @@ class LocalHistory:
         return [manifest for manifest in known if oldest is None or oldest <= manifest.lsn + 1]
 
     def past(self, tablespace: bytes) -> LocalPast:
-        """That of a tablespace, by id, for whoever reads it."""
+        """The past of a tablespace, by id, for its readers."""
         return LocalPast(self, tablespace)
 
     async def _keep_history(self, name: str, space: Tablespace) -> None:

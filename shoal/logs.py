@@ -34,7 +34,7 @@ class TextFormatter(logging.Formatter):
         )
 
     def formatException(self, exc_info: Any) -> str:  # noqa: N802
-        """Its lines are set in: what an error says in them begins no line of the log."""
+        """Formats an exception with indented lines, so that no text of an error begins a line of the log."""
         return "\n".join("    " + one_line(line) for line in super().formatException(exc_info).split("\n"))
 
 

@@ -65,8 +65,7 @@ def on_hangup(call: Callable[[], object]) -> None:
 
 
 def default_settings(config: Config) -> dict[str, str]:
-    """What sessions start with: what the configuration decides, and what ALTER SYSTEM has set for them. Raises
-    ConfigError."""
+    """The initial settings of sessions: those of the configuration, and those of ALTER SYSTEM. Raises ConfigError."""
     return config.default_settings | {
         entry.name: entry.value for entry in _altered_settings(config.data_path) if entry.name not in _FIELDS
     }

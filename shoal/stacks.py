@@ -49,7 +49,8 @@ def deep_thread() -> Iterator[None]:
 
 
 class DeepExecutor(ThreadPoolExecutor):
-    """Its threads, which start when there is work for them, have such stacks: long texts are planned there."""
+    """An executor whose threads, which start when there is work for them, have such stacks: long texts are planned
+    there."""
 
     def submit(
         self, work: Callable[Arguments, Result], /, *arguments: Arguments.args, **named: Arguments.kwargs

@@ -50,7 +50,7 @@ class ShoalOptions:
 
     @property
     def relation(self) -> str:
-        """What stands behind FROM: a table's name, or a query in parentheses with an alias."""
+        """The relation after FROM: a table's name, or a query in parentheses with an alias."""
         if self.query is not None:
             return f"({self.query}) AS shoal_query"
         assert self.dbtable is not None

@@ -102,7 +102,7 @@ class ShoalReader(DataSourceReader):
         return [row[0] for row in found.fetchall()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task: the part's rows."""
+        """Reads the part's rows, in a task."""
         assert isinstance(partition, ReadPartition)
         keep_modules()
         names = self._schema.fieldNames()
@@ -132,7 +132,7 @@ def keep_modules() -> None:
 
 
 class FilteringReader(ShoalReader):
-    """One that takes filters. Spark refuses it where spark.sql.python.filterPushdown.enabled is not set."""
+    """A reader that takes filters. Spark refuses it where spark.sql.python.filterPushdown.enabled is not set."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         return self.take(filters)
@@ -232,7 +232,7 @@ def _strides(options: ShoalOptions) -> list[str]:
 
 
 def _bound_of(text: str) -> tuple[Callable[[str], int], Callable[[int], str]]:
-    """What reads bounds of that form as numbers, and writes numbers as SQL."""
+    """The functions that read bounds of that form as numbers, and write numbers as SQL."""
     try:
         int(text)
         return int, str

@@ -129,7 +129,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Whole transactions, so a batch may have more rows than the limit."""
+        """The end of the next batch. It has whole transactions, so it may have more rows than the limit."""
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         with self._options.server.connect() as connection:
             return {"lsn": self._batch_end(connection, start["lsn"], rows)}
@@ -163,7 +163,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         return int(lsn)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a task: the changes of a part, large transactions in pieces."""
+        """Reads the changes of a part in a task, large transactions in pieces."""
         assert isinstance(partition, ChangePartition)
         options, upto = self._options, partition.upto
         schema = to_arrow_schema(SCHEMA, timezone="UTC")

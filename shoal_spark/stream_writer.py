@@ -42,13 +42,13 @@ WHERE shoal_spark_batches.batch < excluded.batch RETURNING batch
 
 
 def batch_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Without what Spark's own streams have among a sink's options."""
+    """The options of a sink without those that Spark's own streams add."""
     return {name: value for name, value in given.items() if name.lower() not in _SPARKS}
 
 
 @dataclass
 class StreamWriteMessage(WriteMessage):
-    """What a task has handed in, and where; of which query."""
+    """A task's message to the commit: its part, its stage, and its query."""
 
     stage: str
     query: str
@@ -66,7 +66,7 @@ class ShoalStreamWriter(ShoalWriter, DataSourceStreamArrowWriter):
                 connection.execute(_BATCHES)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamWriteMessage:
-        """In a task: hands its rows in."""
+        """Copies a task's rows to its stage."""
         context = TaskContext.get()
         assert context is not None
         part = f"{context.partitionId()}.{context.taskAttemptId()}"
@@ -99,7 +99,7 @@ class ShoalStreamWriter(ShoalWriter, DataSourceStreamArrowWriter):
             self._drop_stages(connection, found)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
-        """Nothing is left of the batch."""
+        """Removes everything of the batch."""
         with self._options.connect() as connection:
             self._drop_stages(connection, [item for item in messages if isinstance(item, StreamWriteMessage)])
 

@@ -45,7 +45,7 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 @dataclass
 class WriteMessage(WriterCommitMessage):
-    """What a task has handed in."""
+    """A task's message to the commit: the name of its part, and the number of its rows."""
 
     part: str
     rows: int
@@ -98,7 +98,7 @@ class ShoalWriter(DataSourceArrowWriter):
 
     @property
     def _columns(self) -> list[str]:
-        """Those that are written: only the key's where rows are deleted."""
+        """The columns that are written: only the key's where rows are deleted."""
         return self._keys if self._options.write_mode == "delete" else self._names
 
     def _check(self, connection: Connection[Any], schema: t.StructType) -> None:
@@ -131,7 +131,7 @@ class ShoalWriter(DataSourceArrowWriter):
         return rows
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteMessage:
-        """In a task: hands its rows in as a part of its own."""
+        """Copies a task's rows to the stage, as a part of its own."""
         keep_modules()
         context = TaskContext.get()
         assert context is not None

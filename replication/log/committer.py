@@ -46,7 +46,7 @@ class OutcomeLostError(Exception):
 
 
 class Committer:
-    """One for a node. `use` gives it the node's session, and every new one when that is over."""
+    """The committer of a node. `use` gives it the node's session, and every new one when that is over."""
 
     def __init__(self, coordination: Coordination, settings: LogSettings | None = None) -> None:
         self.coordination = coordination

@@ -54,7 +54,7 @@ def candidate_rank(node: str, spec: Spec, epoch: Epoch, replicas: dict[str, Repl
 
 
 class Election:
-    """Of one tablespace, as one node sees it."""
+    """The election of one tablespace's leader, as one node sees it."""
 
     def __init__(
         self, tablespace: bytes, node: str, report: Callable[[], Replica], *, settings: LogSettings, clock: Clock

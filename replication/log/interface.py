@@ -83,7 +83,8 @@ class ReplicaEngine(Protocol):
 
     @property
     def flushed_lsn(self) -> int:
-        """What it has in its own tables: the log up to it is no longer needed here."""
+        """The LSN up to which the engine has flushed into its own tables, so that it does not need the log up to
+        there."""
 
     def apply(self, entry: LogEntry) -> None:
         """The next entry; its files are where `bulk.path` says. An exception ends the replica."""
@@ -100,7 +101,7 @@ class ReplicaEngine(Protocol):
         term may be over before it does."""
 
     def on_committed(self, lsn: int) -> None:
-        """Everything up to the LSN is in the log for good: clients are told."""
+        """Acknowledges commits: everything up to the LSN is in the log for good."""
 
     def on_unknown(self, first_lsn: int) -> None:
         """Whether what was submitted from this LSN on is in the log is not known, and will take a while: its clients

@@ -183,7 +183,7 @@ def tablespace_folder(tablespace: bytes) -> str:
 
 
 def ledger_folder(tablespace: bytes, ledger: int) -> str:
-    """With everything that belongs to the ledger: entries, and the bulk files that they refer to."""
+    """The folder of everything that belongs to the ledger: entries, and the bulk files that they refer to."""
     return f"{tablespace.hex()}/ledger-{ledger:010d}/"
 
 

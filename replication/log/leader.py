@@ -180,7 +180,7 @@ class LeaderLog:
 
     @property
     def position(self) -> Position:
-        """Where the log ends, as far as it is known here."""
+        """The end of the log, as far as it is known here."""
         return Position(self.head.lsn, bytes.fromhex(self.head.hash))
 
     @property
@@ -218,7 +218,7 @@ class LeaderLog:
             self._schedule_timeout_check(self._settings.commit_timeout)
 
     def read(self, after: int) -> Iterator[tuple[int, int, bytes]]:
-        """Nothing: a follower has applied everything up to the term's beginning."""
+        """No entries, because a follower has applied everything up to the term's beginning."""
         return iter(())
 
     def retire(self, upto: int) -> None:
@@ -250,7 +250,7 @@ class LeaderLog:
             pause = min(2 * pause, self._settings.max_retry_pause)
 
     def close(self) -> None:
-        """At once, without telling anybody. Raises 58030 if something submitted is not committed: `drain` before."""
+        """Closes at once, without notifications. Raises 58030 if a submitted entry is not committed: `drain` before."""
         left = self._submitted_lsn - self.head.lsn
         abandoned = self.state != "over" and left > 0
         self._finish()

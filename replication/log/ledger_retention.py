@@ -35,7 +35,7 @@ class LedgerRetention:
         self._swept = False
 
     async def run(self) -> None:
-        """Until it is cancelled, or the term is over."""
+        """Runs until it is cancelled, or the term is over."""
         with contextlib.suppress(DeposedError):
             while True:
                 await asyncio.sleep(self._settings.housekeeping)

@@ -37,7 +37,7 @@ def last_lsn(ledgers: Ledgers, index: int, head: int) -> int:
 
 
 def close_all(ledgers: Ledgers, head: Head, now: int) -> Ledgers:
-    """Everything closed at head. `now` in microseconds since 2000-01-01 UTC."""
+    """The ledgers with all of them closed at head. `now` in microseconds since 2000-01-01 UTC."""
     closed = []
     for index, ledger in enumerate(ledgers):
         if ledger.last is None:
@@ -50,7 +50,7 @@ def close_all(ledgers: Ledgers, head: Head, now: int) -> Ledgers:
 
 
 def open_next(ledgers: Ledgers, epoch: int, first: int, store: str) -> Ledgers:
-    """With a new open ledger at the end that begins with the LSN `first`."""
+    """The ledgers with a new open one at the end that begins with the LSN `first`."""
     number = ledgers[-1].ledger + 1 if ledgers else 1
     return (*ledgers, Ledger(number, epoch, first, store=store))
 
@@ -77,7 +77,7 @@ def last_of_epoch(ledgers: Ledgers, epoch: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What keeps ledgers alive. `flushed`: the LSN that each replica has in its own tables, by node."""
+    """The needs that keep ledgers. `flushed`: the LSN that each replica has in its own tables, by node."""
 
     checkpoints: Sequence[Checkpoint]
     flushed: Mapping[str, int]

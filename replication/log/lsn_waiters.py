@@ -48,7 +48,7 @@ class LsnWaiters:
                 future.set_result(None)
 
     def fail(self, error: BaseException) -> None:
-        """Everybody who waits now gets the error."""
+        """Ends all current waits with the error."""
         waiting, self._heap = self._heap, []
         for _, _, future in waiting:
             if not future.done():

@@ -110,7 +110,7 @@ class ReplicatedLog:
 
     @property
     def applied_lsn(self) -> int:
-        """Of a leader: what is committed."""
+        """The LSN that this replica has applied; of a leader, the last committed one."""
         return self._waiters.lsn
 
     @property
@@ -123,7 +123,7 @@ class ReplicatedLog:
 
     @property
     def lag(self) -> Lag:
-        """Nothing, of a leader that may serve."""
+        """The lag of this replica; none for a leader that may serve."""
         if self._clock.monotonic() < self.may_serve_until:
             return Lag(0, 0.0)
         return self._follower.lag
@@ -145,7 +145,7 @@ class ReplicatedLog:
     # --- running -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until `close`, or an error that the owner has to see."""
+        """Runs until `close`, or until an error that needs the owner."""
         self._main = asyncio.current_task()
         works = (self._presence.run(), self._follow_spec(), self._answer_remote_apply())
         aside = [asyncio.ensure_future(work) for work in works]

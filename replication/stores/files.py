@@ -290,7 +290,8 @@ class FileStore:
         return bool(data)
 
     def read(self, name: str, offset: int, limit: int | None) -> tuple[bytes, int]:
-        """So many bytes from the offset (None: all), and the size of the object. Raises ObjectMissingError."""
+        """Reads up to `limit` bytes from the offset (None: all), and the size of the object. Raises
+        ObjectMissingError."""
         self.make_root()
         path = os.path.join(self.directory, name)
         folder, part = os.path.split(path)
@@ -516,7 +517,7 @@ def _answer_reads(wanted: Sequence[tuple[str, asyncio.Future[bytes]]], found: Se
 
 
 def _read_at(fd: int, offset: int, size: int) -> bytes:
-    """So many bytes from the offset, fewer at the end of the file."""
+    """Reads up to `size` bytes from the offset, fewer at the end of the file."""
     data = os.pread(fd, size, offset)
     if len(data) == size:
         return data

@@ -193,7 +193,7 @@ class LogStore:
         headers: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> tuple[bytes, Mapping[str, str]]:
-        """One request; body and headers of the answer, which says how long it is if there is a limit. Raises what the
+        """Sends one request; body and headers of the answer, of at most `limit` bytes if there is one. Raises what the
         store raises."""
         session = self._session or self._connect()
         try:
@@ -240,7 +240,7 @@ class LogStore:
 
 
 def _server_message(body: bytes) -> str:
-    """What the server says about an error."""
+    """The server's message about an error."""
     return body[:200].decode(errors="replace").strip()
 
 

@@ -52,7 +52,7 @@ FRAME = _FRAME.size  # bytes of a frame before the object's
 
 
 def encode_frame(index: int, name: str, data: bytes) -> bytes:
-    """One object of several in an answer."""
+    """Encodes one of several objects in an answer."""
     return _FRAME.pack(index, len(data), crc32c(data, crc32c(name.encode()))) + data
 
 

@@ -241,7 +241,7 @@ class LogServer:
         return web.Response(body=await self._store.run(self._frames, names))
 
     def _frames(self, names: Sequence[str]) -> bytes:
-        """In a thread of the store."""
+        """Encodes the objects of an answer, in a thread of the store."""
         found = self._store.read_many(names, MANY_BYTES, FRAME)
         return b"".join(encode_frame(index, names[index], data) for index, data in found)
 

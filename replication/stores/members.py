@@ -43,7 +43,7 @@ class QuorumUrl:
         return dataclasses.replace(self, active=active, leaving=(old,))
 
     def with_member_leaving(self, old: str) -> QuorumUrl:
-        """Without `old`, which leaves. Raises SqlError 22023, 55000."""
+        """The URL in which `old` leaves. Raises SqlError 22023, 55000."""
         self._check_active(old)
         if len(self.active) <= self.ensemble:
             raise SqlError(
@@ -54,7 +54,7 @@ class QuorumUrl:
         return dataclasses.replace(self, active=tuple(url for url in self.active if url != old), leaving=(old,))
 
     def without_leaving(self) -> QuorumUrl:
-        """Without those that leave."""
+        """The URL without the members that leave."""
         return dataclasses.replace(self, leaving=())
 
     def _check_active(self, old: str) -> None:

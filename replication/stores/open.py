@@ -1,4 +1,4 @@
-"""From the URL of a changelog store to the store.
+"""Opens the changelog store of a URL.
 
 Credentials never stand in a URL, which is kept in ZooKeeper and shown in logs: they come from the environment.
 """

@@ -76,13 +76,13 @@ class PackRecord:
         return -(-(self.start + self.size) // ALIGN) * ALIGN
 
     def data(self, found: bytes) -> bytes | None:
-        """Its data, None when they are not whole."""
+        """The data of the record, None when they are not complete."""
         data = found[self.start : self.start + self.size]
         return data if len(data) == self.size and crc32c(data) == self.crc else None
 
 
 def pack_seed(pack: str) -> int:
-    """What the crcs of a pack's records start from; `pack` is its file's name."""
+    """The initial value of the CRCs of a pack's records; `pack` is its file's name."""
     return crc32c(pack.encode())
 
 
@@ -150,7 +150,7 @@ class _Folder:
         return pack.path, pack.seed, offset, place & (1 << _SIZE_BITS) - 1
 
     def page(self, after: str, count: int) -> list[str]:
-        """So many names behind one, in order: what it takes does not grow with those before and behind them."""
+        """Up to `count` names after one, in order. The cost does not grow with the number of other names."""
         with self._lock:
             if self._new:
                 new, self._new = sorted(self._new), []
@@ -251,7 +251,7 @@ class _Folder:
 
 
 def _records(found: bytes, at: int, seed: int) -> Iterator[tuple[int, PackRecord]]:
-    """Whole records behind the first byte, wherever they begin; `at` is that byte's offset in the pack."""
+    """The whole records behind the first byte, wherever they begin; `at` is that byte's offset in the pack."""
     start = found.find(_MAGIC, 1)
     while start >= 0:
         record = decode_record(found, start, at + start, seed) if (at + start) % ALIGN == 0 else None

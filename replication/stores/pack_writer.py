@@ -90,7 +90,7 @@ class _PendingAppend:
 
 @dataclass(frozen=True, slots=True)
 class _SyncingGroup:
-    """What the kernel syncs now."""
+    """The group that the kernel syncs now."""
 
     folder: str
     pack: _OpenPack
@@ -228,7 +228,7 @@ class PackWriter:
             self._thread.submit(self._write_in_thread, [])
 
     def close(self) -> None:
-        """Everything that waits ends as closed; what is being written is finished."""
+        """Finishes the current write, and ends all waiting appends as closed."""
         if self._closed:
             return
         self._closed = True

@@ -118,7 +118,7 @@ class QuorumStore:
 
     @property
     def needed_to_list(self) -> int:
-        """How many members must answer so that everything acknowledged is seen: M - A + 1."""
+        """The number of members that must answer so that everything acknowledged is seen: M - A + 1."""
         return len(self.members) - self.ack + 1
 
     def member_stores(self) -> Sequence[ChangelogStore]:
@@ -131,7 +131,7 @@ class QuorumStore:
 
     @property
     def missed_deletes(self) -> dict[str, Sequence[str]]:
-        """By member's URL, the names and folders (with their '/') that were deleted while it could not be reached."""
+        """The names and folders (with their '/') that were deleted while a member could not be reached, by its URL."""
         return {member.url: list(member.missed_deletes) for member in self.members if member.missed_deletes}
 
     async def replace_members(self, urls: Sequence[str]) -> None:
@@ -357,7 +357,8 @@ class QuorumStore:
             await listing.end()
 
     async def holders(self, prefix: str, after: str = "") -> AsyncGenerator[tuple[ObjectInfo, Members], None]:
-        """As `list`, with the members that hold the object with this size; waits for slow members."""
+        """Lists objects as `list` does, with the members that hold the object with this size; waits for slow
+        members."""
         check_folder(prefix)
         listing = _Listing(self, prefix, after)
         try:

@@ -30,7 +30,7 @@ MAX_PROBLEMS = 20
 
 @dataclass(slots=True)
 class RepairSummary:
-    """What has been done so far."""
+    """The summary of a repair."""
 
     checked: int = 0  # objects
     copied: int = 0  # copies made

@@ -152,7 +152,7 @@ class S3Store:
                 yield ObjectInfo(path, size)
 
     async def _walk(self, prefix: str, after: str = "") -> AsyncIterator[tuple[str, int]]:
-        """Everything below the folder, names without the store's prefix, by name."""
+        """Lists everything below the folder, names without the store's prefix, by name."""
         folder = self._prefix + prefix
         # The service is asked without the '/' of the folder, and may show its neighbours.
         offset = self._prefix + after if after else None

@@ -8,7 +8,7 @@ from replication.files import Files
 
 
 class StoreFiles(Files):
-    """Of objects that are files, and of packs."""
+    """The file operations for objects in files, and for packs."""
 
     def create(self, path: str) -> int:
         """A new file for writing. Raises FileExistsError."""

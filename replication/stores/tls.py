@@ -78,7 +78,7 @@ def check_plaintext(what: str, instead: str, environment: Mapping[str, str]) -> 
 
 
 def _no_password() -> str:
-    """In place of OpenSSL's question on the terminal."""
+    """Answers OpenSSL in place of its question on the terminal."""
     raise ValueError("the key is encrypted")
 
 

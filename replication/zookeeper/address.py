@@ -47,7 +47,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Without credentials: fit for messages and the log."""
+        """The URL without credentials: fit for messages and the log."""
         return f"zk://{','.join(self.hosts)}{self.chroot}"
 
     @property
@@ -126,7 +126,7 @@ def _wrong(url: str, reason: str) -> NoReturn:
 
 
 def _credentials(environment: Mapping[str, str], name: str) -> str:
-    """Of the variable, or the file that the variable with _FILE at its end names; '' for none."""
+    """The credentials in the variable, or in the file that the variable with _FILE at its end names; '' for none."""
     auth = environment.get(name, "")
     file = environment.get(f"{name}_FILE", "")
     if auth or not file:

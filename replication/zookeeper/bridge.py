@@ -46,7 +46,7 @@ ConnectedCallback = Callable[[float, float], None]
 
 
 class Result:
-    """What a request of kazoo will end with. Its callbacks run in kazoo's thread."""
+    """The future result of a request to kazoo. Its callbacks run in kazoo's thread."""
 
     __slots__ = ("_callbacks", "_lock", "exception", "value")
 
@@ -119,7 +119,8 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def batch_calls(self) -> Iterator[None]:
-        """On the loop's thread: what is handed over meanwhile is called at the end, without waking the loop again."""
+        """A context on the loop's thread: calls that are handed over within it run at its end, without waking the loop
+        again."""
         self._awake = True
         try:
             yield
@@ -147,7 +148,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return Result()
 
     def create_socket_pair(self) -> tuple[Doorbell, Doorbell]:
-        """What wakes the connection when there is a request."""
+        """The pair that wakes the connection when there is a request."""
         return self.doorbell, self.doorbell
 
     def dispatch_callback(self, callback: Any) -> None:

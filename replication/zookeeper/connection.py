@@ -31,7 +31,7 @@ _NOT_NOW = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWant
 
 
 class Doorbell:
-    """What kazoo has in place of the pair of sockets that wakes its thread when a request has been queued."""
+    """The replacement for kazoo's pair of sockets, which wakes its thread when a request has been queued."""
 
     def __init__(self) -> None:
         self.ring: Callable[[], None] | None = None
@@ -45,11 +45,11 @@ class Doorbell:
         return b""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing, because it holds no socket."""
 
 
 class LoopConnection(ConnectionHandler):  # type: ignore[misc]
-    """One for a client of kazoo; it takes the place of the one that the client has made for itself."""
+    """The connection of one kazoo client; it replaces the one that the client has made for itself."""
 
     def __init__(self, client: Any, retry: Any, loop: AbstractEventLoop, **options: Any) -> None:
         super().__init__(client, retry, **options)
@@ -120,7 +120,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
         return header, frame, offset
 
     def _write(self, msg: bytes, timeout: float) -> None:
-        """What cannot be written at once is written when the socket takes it; what breaks ends the connection."""
+        """Writes what the socket takes, and the rest when the socket takes more. An error ends the connection."""
         if not self._handed_out:  # while it connects
             super()._write(msg, timeout)
             return
@@ -200,7 +200,7 @@ class LoopConnection(ConnectionHandler):  # type: ignore[misc]
             self._return_socket(error if isinstance(error, ConnectionDropped) else ConnectionDropped(str(error)))
 
     def _receive(self) -> None:
-        """Everything that has arrived."""
+        """Receives everything that has arrived."""
         socket = self._socket
         with self._using, contextlib.suppress(*_NOT_NOW):
             while True:

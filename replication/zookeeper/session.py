@@ -109,7 +109,7 @@ ACCEPTS = "takes connections, and no session"
 
 
 def _reason(tried: Mapping[tuple[str, int], OSError | None], host: str) -> str:
-    """What came of the attempts to connect to a HOST:PORT."""
+    """The results of the attempts to connect to a HOST:PORT."""
     name, _, port = host.rpartition(":")
     key = name.strip("[]"), int(port)
     if key not in tried:
@@ -411,7 +411,7 @@ class ZooKeeperCoordination:
         kind: Literal["read", "write", "probe"] = "read",
         by_leader: bool = False,
     ) -> asyncio.Future[Any]:
-        """Its place among all requests is taken when this is called, not when the future is awaited."""
+        """Queues a request. Its place among all requests is that of this call, not of the awaiting of its future."""
         if self._state == "lost":
             raise CoordinationUnavailableError("the ZooKeeper session is over")
         request = _Request(send, kind, by_leader, self._loop.create_future())
@@ -522,7 +522,7 @@ class ZooKeeperCoordination:
             callback(state)
 
     def _end_session(self, reason: str) -> None:
-        """For good: kazoo's client is ended, and must not open another session."""
+        """Ends kazoo's client for good, because it must not open another session."""
         was_connected = self._state == "connected"
         self._state = "lost"
         for timer in (self._ticking, self._giving_up):
@@ -547,7 +547,8 @@ class ZooKeeperCoordination:
             callback("lost")
 
     def _stop_client(self, politely: bool) -> None:
-        """On a thread of its own: kazoo waits for its thread to end. `politely` asks the server to end the session."""
+        """Stops kazoo's client on a thread of its own, because kazoo waits for its thread to end. `politely` asks the
+        server to end the session."""
         drop = threading.Timer(FAREWELL if politely else 0.0, self._handler.drop)
         drop.start()
         try:
@@ -573,7 +574,8 @@ class ZooKeeperCoordination:
             log.warning("%s", self._connection_problem())
 
     def _fail_stranded_requests(self) -> None:
-        """What was handed over while the connection was breaking: kazoo keeps it for the next connection."""
+        """Fails the requests that were sent while the connection was breaking, because kazoo keeps them for the next
+        connection."""
         stranded = list(self._in_flight)
         self._in_flight.clear()
         for request in stranded:
@@ -593,6 +595,6 @@ def _ignore_answer(answer: asyncio.Future[Any]) -> None:
 
 
 def _parents(path: str) -> list[str]:
-    """From the top: 'a/b/c' has '', 'a' and 'a/b'."""
+    """The parents of a path, from the top: 'a/b/c' has '', 'a' and 'a/b'."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(len(parts))]

@@ -31,7 +31,7 @@ def routes(admin: Admin) -> Iterable[web.RouteDef]:
 
 
 def find_problem(node: Node) -> str:
-    """What keeps a node that lets clients in from answering them; '' for nothing."""
+    """The problem that keeps a node from serving its clients; '' for none."""
     view = node.cluster_view
     if view is None:
         return ""

@@ -63,7 +63,7 @@ class NodeCollector(Collector):
     parts: AdminParts | None = None  # None: there is no node yet
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing, so that the registry does not collect to find out."""
+        """Describes no metrics, so that the registry does not collect at registration."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

@@ -38,7 +38,7 @@ RouteGroup = Callable[["Admin"], Iterable[web.RouteDef]]
 
 @dataclass(frozen=True, slots=True)
 class AdminParts:
-    """What routes look at. `member` is None on a node alone."""
+    """The parts of the server that routes use. `member` is None on a single node."""
 
     config: Config
     node: Node

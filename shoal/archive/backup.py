@@ -64,7 +64,7 @@ TIMEOUT = 60.0  # seconds for a call of the store
 
 @dataclass(slots=True)
 class BackupStatus:
-    """How far the backup has come that runs now, for shoal_backup_progress()."""
+    """The progress of the backup under way, for shoal_backup_progress()."""
 
     step: str = "looking"  # looking, checkpoint, changelog
     tablespace: str = ""
@@ -95,7 +95,7 @@ class _BackupTablespace:
 
     @property
     def end(self) -> int:
-        """Up to where the store has everything, 0 for nothing."""
+        """The LSN up to which the store has everything, 0 for nothing."""
         last = max((piece.last for piece in self.pieces), default=0)
         return max(last, 0 if self.newest is None else self.newest.lsn)
 
@@ -163,7 +163,7 @@ class NodeBackups:
             raise SqlError("58030", f"the backup could not be restored: {error}") from error
 
     def let_go(self, name: str) -> None:
-        """What `fill` has made for a name is no longer needed."""
+        """Removes what `fill` has made for a name."""
         shutil.rmtree(self._place_of(name), ignore_errors=True)
 
     def filled(self) -> list[str]:
@@ -177,7 +177,7 @@ class NodeBackups:
 
 
 class _Backup:
-    """One of them."""
+    """One backup."""
 
     def __init__(
         self,
@@ -241,7 +241,7 @@ class _Backup:
             raise SqlError("55000", f"{self._store.url} holds LSN {first.end}, this database {first.space.durable_lsn}")
 
     def _archived_upto(self, item: _BackupTablespace) -> int | None:
-        """Where what is archived ends, if the node's log still goes on from there."""
+        """The LSN up to which the log is archived, if the node's log still continues from there."""
         oldest = item.source.oldest()
         if (item.pieces or item.newest is not None) and oldest is not None and oldest <= item.end + 1:
             return item.end

@@ -72,7 +72,7 @@ class ArchivedTablespace:
             raise damaged_backup_error(f"the checkpoint at LSN {lsn} is missing") from None
 
     async def pieces(self) -> list[PieceName]:
-        """Of its changelog, in order."""
+        """The pieces of its changelog, in order."""
         names = [parse_piece(info.name) async for info in self.store.list(log_folder(self.tablespace))]
         return sorted(name for name in names if name is not None)
 

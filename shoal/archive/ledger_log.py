@@ -54,7 +54,7 @@ class LedgerLog:
         return leader
 
     def entry_mark(self, lsn: int) -> EntryMark:
-        """What is known of the entry at the LSN that is durable now. Raises 55000 on a node that leads no more."""
+        """Hash and commit time of the last durable entry. Raises 55000 on a node that does not lead any more."""
         head = self._require_leader().head
         if head.lsn != lsn:
             raise SqlError("55000", "this node has just lost its leadership: the backup is not written")

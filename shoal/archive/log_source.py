@@ -68,7 +68,7 @@ class SegmentLog:
             thread.close()
 
     async def entries(self, after: int, upto: int) -> AsyncIterator[ArchivedEntry]:
-        """The same, one by one."""
+        """The same entries one by one."""
         found = self._log.entries(after, upto)
         while part := await asyncio.to_thread(_next_entries, found):
             for entry in part:

@@ -125,7 +125,7 @@ async def _plan_dropped_before(found: BackupContents, record: BackupRecord, time
 
 
 def _plan_dropped(item: TablespacePlan) -> TablespacePlan:
-    """One that was dropped before its changelog was archived."""
+    """The plan for a tablespace that was dropped before its changelog was archived."""
     if item.unreachable_error is None:
         message = f'tablespace "{item.name}" was dropped soon after that, and no backup has its changelog up to then'
         item.unreachable_error = SqlError("22023", message, hint=describe_reachable([item.manifest], item.pieces))
@@ -336,7 +336,7 @@ def _tablespaces(directory: str) -> dict[str, str]:
 
 
 def _path_of(item: TablespacePlan, directory: str) -> str:
-    """Where a tablespace lies in a data directory."""
+    """The path of a tablespace in a data directory."""
     return directory if item.name == FIRST else os.path.join(directory, SPACES, item.tablespace)
 
 

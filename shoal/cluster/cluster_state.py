@@ -113,7 +113,7 @@ class ObservedCluster:
 
 
 def _expected_replicas(spec: Spec) -> int:
-    """How many replicas there should be: of what every node holds, as many as there are nodes."""
+    """The number of replicas that there should be: one on every node for a tablespace that every node holds."""
     everywhere = spec.everywhere or spec.name == DEFAULT
     return len(spec.replicas) if everywhere else spec.expected_replicas
 

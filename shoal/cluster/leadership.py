@@ -75,7 +75,7 @@ class Leaderships:
 
     @property
     def known_tablespaces(self) -> frozenset[bytes]:
-        """All tablespaces that the catalog knows, by id, with HOME for pg_default."""
+        """The ids of all tablespaces in the catalog, with HOME for pg_default."""
         node = self._spaces.node
         if not isinstance(node.store, Stores):
             return frozenset((HOME,))

@@ -254,7 +254,7 @@ class ClusterMember:
         return Region(store)
 
     def _read_store_at(self, url: str) -> ChangelogStore:
-        """As `_store_at`, for what follows the log."""
+        """Opens a store as `_store_at` does, for followers of the log."""
         store = self._store_at(url)
         return store if self._region is None else self._region.wrap_store(store)
 
@@ -269,7 +269,8 @@ class ClusterMember:
         await claim(self._store_at(url), self._cluster, create=False)
 
     def _current_store(self) -> ChangelogStore:
-        """Where the tablespace's changelog is written now: its members may have been replaced since the start."""
+        """The store to which the tablespace's changelog is written now: its members may have been replaced since the
+        start."""
         return self._store_at(self._log.spec.store if self._log.spec is not None else "")
 
     async def _join(self) -> JoinedTablespace:
@@ -538,7 +539,7 @@ class ClusterMember:
             raise
 
     async def _write_checkpoints(self) -> int:
-        """Of every tablespace; the LSN of pg_default's."""
+        """Writes a checkpoint of every tablespace; returns the LSN of pg_default's."""
         lsn = await self._checkpoints.write()
         await self._spaces.write_checkpoints()
         return lsn
@@ -553,7 +554,7 @@ class ClusterMember:
         return FarPast(self.node, self._cluster_past, str(self._data / "past"))
 
     def _cluster_past(self, tablespace: bytes) -> ClusterPast:
-        """That of a tablespace which is on this node."""
+        """The past of a tablespace on this node."""
         replica = self._spaces.replicas.get(tablespace)
         log, space = (self._log, self._store) if replica is None else (replica.log, replica.store)
         known = self._pasts.get(tablespace)
@@ -581,7 +582,7 @@ class ClusterMember:
         )
 
     def _mark(self, lsn: int) -> EntryMark:
-        """What the log knows of the entry at the durable LSN."""
+        """Hash and commit time of the entry at the durable LSN."""
         leader = self._log.leader
         if leader is None or leader.committed_lsn != lsn:
             raise SqlError("55000", "this node has just lost its leadership: the checkpoint is not written")
@@ -598,7 +599,7 @@ class ClusterMember:
     # --- running and stopping ------------------------------------------------------------------------------------
 
     def forwarding_services(self) -> Cluster:
-        """What a server needs to carry sessions to the leader."""
+        """The services with which a server forwards sessions to the leader."""
         replica = self.node.replica
         assert replica is not None
         cluster = Cluster(replica, self.name, self.secret, self.locator, deadline=self.config.commit_timeout)

@@ -36,7 +36,7 @@ MAX_NEWER_SESSIONS = 3  # sessions that ZooKeeper opens while it does not accept
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What `cluster.json` holds. `cluster`: 32 hexadecimal digits."""
+    """The content of `cluster.json`. `cluster`: 32 hexadecimal digits."""
 
     cluster: str
     node: str
@@ -76,7 +76,7 @@ def check_node_name(node: str) -> None:
 
 
 async def cluster_secret(coordination: Coordination) -> bytes:
-    """What the nodes of the cluster prove themselves with to each other; the first node makes it up. It lies in
+    """The secret by which the nodes of the cluster authenticate each other; the first node creates it. It lies in
     ZooKeeper, under the chroot's ACL."""
     found = await coordination.get(SECRET)
     if found is None:

@@ -40,7 +40,7 @@ class ClusterPast:
         return tablespace_folder(self._tablespace).rstrip("/")
 
     async def checkpoints(self) -> Sequence[Manifest]:
-        """Those that are listed and in the store of now, from which the log goes on."""
+        """The listed checkpoints in the current store, from which the log continues."""
         found = await self._coordination().get(paths(self._tablespace).checkpoints)
         listed = sorted(item.lsn for item in decode_checkpoints(found.data)) if found is not None else []
         for lsn in listed:

@@ -180,7 +180,7 @@ def own_tables(data: Path) -> Iterator[Tables]:
 
 
 def own_position(data: Path, tablespace: bytes) -> Position:
-    """What the directory's LMDB holds. Raises ConfigError for another tablespace's."""
+    """The position up to which the directory's LMDB has entries. Raises ConfigError for another tablespace's."""
     with own_tables(data) as tables:
         if tables.tablespace != tablespace:
             raise ConfigError(

@@ -287,11 +287,11 @@ class ClusterTablespaces:
         return self.context.data / FOLDER / identity.hex()
 
     def replica(self, identity: bytes) -> TablespaceReplica | None:
-        """What this node has of a tablespace."""
+        """This node's replica of a tablespace."""
         return self._replicas.get(identity)
 
     def bootstrapping_replicas(self) -> list[TablespaceReplica]:
-        """What is on its way to this node."""
+        """The replicas that are being bootstrapped on this node."""
         return [replica for replica in self._replicas.values() if not replica.is_visible]
 
     def item(self, identity: bytes) -> CatalogItem | None:
@@ -459,7 +459,7 @@ class ClusterTablespaces:
         )
 
     async def write_checkpoints(self) -> None:
-        """Of all of them. Raises as CheckpointKeeper.write."""
+        """Writes a checkpoint of each. Raises as CheckpointKeeper.write."""
         for replica in self.attached_replicas():
             if replica.checkpoints is not None:
                 await replica.checkpoints.write()
@@ -468,20 +468,20 @@ class ClusterTablespaces:
 
     @property
     def replicas(self) -> Mapping[bytes, TablespaceReplica]:
-        """What this node has, by id."""
+        """The replicas on this node, by id."""
         return self._replicas
 
     def missing_count(self) -> int:
-        """How many tablespaces this node would have to get before it could lead all of them."""
+        """The number of tablespaces that this node would have to get before it could lead all of them."""
         return self.node.held.lacking if self.node.catalogs else 0
 
     @property
     def staleness(self) -> float:
-        """Of the one that is furthest behind, in seconds."""
+        """The staleness of the replica that is furthest behind, in seconds."""
         return max((replica.log.lag.seconds for replica in self.attached_replicas()), default=0.0)
 
     def attached_replicas(self) -> list[TablespaceReplica]:
-        """Those that the catalog knows and the cluster has."""
+        """The replicas of tablespaces in the catalog that the cluster has."""
         return [
             self._replicas[store.tablespace_id]
             for store in self.node.held.attached
@@ -631,7 +631,7 @@ class ClusterTablespaces:
 
 
 def make_spec(item: CatalogItem, url: str, node: str) -> Spec:
-    """Of a tablespace that a node has made, whose changelog is to be in the store at a URL."""
+    """The spec of a tablespace that a node has created, whose changelog is to be in the store at a URL."""
     spec = _with_options(Spec(item.name, (), store=url), item)
     return dataclasses.replace(spec, replicas=(node, *(other for other in spec.asked if other != node)))
 
@@ -647,7 +647,7 @@ def _with_options(spec: Spec, item: CatalogItem) -> Spec:
 
 
 def _seconds(duration: str) -> float:
-    """Of a duration that engine/ddl/tablespaces.py has accepted; without a unit it is in milliseconds."""
+    """The seconds of a duration that engine/ddl/tablespaces.py has accepted; without a unit it is in milliseconds."""
     found = _DURATION.fullmatch(duration)
     assert found is not None
     return int(found[1]) * _UNITS[found[2] or "ms"]

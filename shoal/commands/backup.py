@@ -110,7 +110,7 @@ def _show(bars: Bars, shown: str | None) -> None:
 
 @contextlib.asynccontextmanager
 async def _open_backup(url: str, place: str) -> AsyncIterator[BackupContents]:
-    """What is at a place. Raises ConfigError for one that has no backup, SqlError for damage."""
+    """Opens the backups at a place. Raises ConfigError where there are none, SqlError for damage."""
     if "://" not in place and not os.path.isdir(place):
         raise ConfigError(f"{place} is not a directory")
     store: ChangelogStore = open_store(url, timeout=TIMEOUT)

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def one_line(error: psycopg.Error) -> str:
-    """What the server, or libpq, says, with its hint."""
+    """The error of the server, or of libpq, with its hint, in one line."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
         from shoal.commands.cluster_access import one_line as joined
@@ -76,7 +76,7 @@ class _ChangeReader:
         self._at = (0, 0) if options.after is None else (options.after + 1, 0)
 
     def run(self) -> None:
-        """Until there is nothing more, or for ever."""
+        """Prints changes until there are no more, or until the command is stopped."""
         pause = RECONNECT[0]
         while True:
             try:
@@ -122,7 +122,7 @@ class _ChangeReader:
                     next(connection.notifies(timeout=WAIT, stop_after=1))
 
     def _limit_rows(self, rows: Sequence[Change]) -> Sequence[Change]:
-        """Those that --limit leaves: what begins before it is reached, in whole transactions."""
+        """The rows within --limit: whole transactions that begin before it is reached."""
         if self._left is None:
             return rows
         kept: list[Change] = []
@@ -134,7 +134,7 @@ class _ChangeReader:
         return kept
 
     def _position(self, connection: psycopg.Connection[Any]) -> int:
-        """Where reading begins when nobody says it."""
+        """The position where reading begins by default."""
         found = connection.execute(
             "SELECT position FROM shoal_change_streams WHERE name = %s", (self._stream,)
         ).fetchone()

@@ -105,7 +105,7 @@ async def _change(coordination: Coordination, path: str) -> None:
 
 
 def compare(reports: Mapping[str, ReplicaReport], wanted: Collection[str], leader: str) -> dict[str, list[str]]:
-    """What is wrong with each replica, in words; nothing where it is equal to the leader's (or to the first one's)."""
+    """The problems of each replica, in words; none where it is equal to the leader's (or to the first one's)."""
     good = {node: item for node, item in reports.items() if not item.error}
     reference = good.get(leader) or next((good[node] for node in sorted(good)), None)
     found: dict[str, list[str]] = {}
@@ -149,7 +149,7 @@ async def _names(where: str) -> dict[int, str]:
 def report_rows(
     verdict: Mapping[str, list[str]], reports: Mapping[str, ReplicaReport], names: Mapping[int, str]
 ) -> list[dict[str, object]]:
-    """What each replica's report comes to, as the JSON has it."""
+    """The results of the replicas' reports, for JSON."""
     reference = next((reports[node] for node in sorted(verdict) if not verdict[node]), None)
     lines: list[dict[str, object]] = []
     for node, wrong in verdict.items():

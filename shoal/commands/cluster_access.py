@@ -44,14 +44,14 @@ class ClusterAccess:
         return found
 
     def address(self, node: str) -> tuple[str, int]:
-        """Where a node listens. Raises ConfigError for one that is not there."""
+        """The address where a node listens. Raises ConfigError for one that is not there."""
         found = self.observer.nodes.get(node)
         if found is None:
             raise ConfigError(f"node {node} is not there")
         return found.host, found.port
 
     def leader(self, tablespace: ObservedTablespace) -> tuple[str, int]:
-        """Where the leader listens. Raises ConfigError."""
+        """The address where the leader listens. Raises ConfigError."""
         if not tablespace.epoch.leader:
             raise ConfigError(f'tablespace "{tablespace.name}" has no leader at the moment; retry in a few seconds')
         return self.address(tablespace.epoch.leader)
@@ -185,7 +185,7 @@ def timestamp(value: int) -> str:
 
 
 def timestamp_or_none(value: int) -> str | None:
-    """For JSON; None for 0, which is never."""
+    """A timestamp for JSON; None for 0, which is never."""
     return timestamp(value) if value else None
 
 
@@ -195,7 +195,7 @@ def plural(count: int, what: str) -> str:
 
 
 def age(value: int) -> str:
-    """How long ago, in its two largest units: '2 d 3 h', '4 min 5 s', '1 s'."""
+    """The time since then, in its two largest units: '2 d 3 h', '4 min 5 s', '1 s'."""
     seconds = max(0, (now() - value) // 1_000_000)
     parts: list[str] = []
     for name, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):

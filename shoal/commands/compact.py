@@ -87,7 +87,7 @@ def _merge_on_spark(
 
 
 def _merge(item: tuple[str, MergeGroup]) -> int:
-    """In a task."""
+    """Merges a group, in a task of Spark."""
     return compaction.merge_group(*item)
 
 

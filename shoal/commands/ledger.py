@@ -260,7 +260,7 @@ class StorageNames:
         return name_of(storage_id, self._names)
 
     def learn(self, edits: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """From the schema changes among edits; what is dropped keeps its name."""
+        """Takes names from the schema changes among edits; what is dropped keeps its name."""
         self._learn([item for item in system_rows.changes(edits).values() if item is not None])
 
     def _learn(self, objects: Sequence[SchemaObject]) -> None:

@@ -130,7 +130,7 @@ def _check_export(options: argparse.Namespace) -> None:
 
 
 def _export_options(options: argparse.Namespace, to: str) -> ExportOptions:
-    """How and where files are written."""
+    """The options of an export, from the command line."""
     from shoal_spark.jobs.export_job import ExportOptions
 
     return ExportOptions(

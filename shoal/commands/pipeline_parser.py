@@ -57,7 +57,7 @@ DSN = "host=127.0.0.1 port=5432 user=postgres dbname=postgres"
 
 
 class _AddParser(Protocol):
-    """How the commands make a parser: `shoal.commands._parser`."""
+    """The function that adds a command's parser: `shoal.commands._parser`."""
 
     def __call__(
         self, commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, examples: str
@@ -65,7 +65,7 @@ class _AddParser(Protocol):
 
 
 def add_pipeline(pipeline: argparse.ArgumentParser, add: _AddParser) -> None:
-    """Its actions."""
+    """Adds the actions of `shoal pipeline`."""
     actions = pipeline.add_subparsers(dest="action", metavar="ACTION", required=True)
     _import(add(actions, "import", "import CSV, JSON or Parquet files into a table", IMPORT_EXAMPLES))
     _export(add(actions, "export", "export a table or a query to Parquet, CSV or JSON files", EXPORT_EXAMPLES))
@@ -119,7 +119,7 @@ def _compact(command: argparse.ArgumentParser) -> None:
 
 
 def _add_file_options(command: argparse.ArgumentParser) -> None:
-    """How files are written."""
+    """Adds the options for written files."""
     command.add_argument("--format", choices=("parquet", "csv", "json"), default="parquet", help="default: %(default)s")
     command.add_argument(
         "--mode", choices=("errorifexists", "overwrite"), default="errorifexists", help="default: %(default)s"
@@ -232,7 +232,7 @@ def given_options(options: argparse.Namespace) -> dict[str, str]:
 
 
 def extra_options(given: list[str]) -> dict[str, str]:
-    """Of --option. Raises ConfigError."""
+    """The options given by --option. Raises ConfigError."""
     found = {}
     for item in given:
         name, separator, value = item.partition("=")

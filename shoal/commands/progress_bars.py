@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 
 class Bars:
-    """One bar for each piece of work, in the order in which they are first spoken of. Use it in a `with`."""
+    """Shows one bar for each piece of work, in the order of their first progress. A context manager."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -24,7 +24,7 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
 
     def show(self, what: str, done: int, total: int) -> None:
-        """How much of a piece of work is done, of how much."""
+        """Shows that so much of the total of a piece of work is done."""
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what)
         self._progress.update(self._tasks[what], completed=done, total=max(total, 1) if total else max(done, 1))

@@ -83,7 +83,7 @@ def _texts(options: argparse.Namespace) -> list[str] | None:
 
 
 def format_error(error: SqlError, statement: str) -> str:
-    """What the database says, with the place in the statement, its detail and its hint on lines of their own."""
+    """The database's error, with the place in the statement, its detail and its hint on lines of their own."""
     more = [f"{name}: {text}" for name, text in (("DETAIL", error.detail), ("HINT", error.hint)) if text]
     return "\n".join(
         [f"{error.message} ({error.sqlstate})", *_error_position_lines(statement, error.position or 0), *more]

@@ -30,7 +30,7 @@ Notice = Callable[[str], None]
 
 @dataclass(slots=True)
 class ChannelResult:
-    """What a statement has given. `columns`: names and types' OIDs; none if it gives no rows."""
+    """The result of a statement. `columns`: names and types' OIDs; none if it gives no rows."""
 
     columns: list[tuple[str, int]]
     rows: list[Row]
@@ -52,7 +52,7 @@ class SqlChannel(Protocol):
 
 
 class ServerChannel:
-    """By libpq: passwords, TLS and several hosts as it has them."""
+    """A session of a server through libpq, with its ways of passwords, TLS and several hosts."""
 
     def __init__(self, dsn: str, notice: Notice) -> None:
         """Raises ConfigError."""

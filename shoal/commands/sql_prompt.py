@@ -108,7 +108,8 @@ def _is_complete(text: str) -> bool:
 
 
 def _words(channel: SqlChannel) -> list[str]:
-    """What Tab offers: read anew each time, as names come and go. A failed transaction has keywords alone."""
+    """The words that Tab offers, read again each time, because names come and go. A failed transaction has keywords
+    alone."""
     try:
         names = [(row[0] or b"").decode() for result in channel.run(_NAMES) for row in result.rows]
     except (SqlError, ConfigError):

@@ -1,4 +1,4 @@
-"""Where statements end in a text, by psql's rules (PostgreSQL 16, psqlscan.l): a semicolon outside of quotes, comments
+"""Splits a text into statements by psql's rules (PostgreSQL 16, psqlscan.l): a semicolon outside of quotes, comments
 and parentheses, and outside of the body of a function in standard SQL (BEGIN ATOMIC ... END). Strings are read as with
 standard_conforming_strings = on.
 """
@@ -55,7 +55,7 @@ def statements(text: str) -> tuple[list[str], str]:
 
 
 def _in_body(words: list[str], word: str, body: int) -> int:
-    """How many BEGINs and CASEs are open in a CREATE FUNCTION or PROCEDURE."""
+    """The number of BEGINs and CASEs that are open in a CREATE FUNCTION or PROCEDURE."""
     if words[0] != "CREATE" or not _WITH_BODY & set(words):
         return 0
     if word == "BEGIN" or (word == "CASE" and body):

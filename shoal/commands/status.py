@@ -26,7 +26,7 @@ ANSWER = 3.0  # seconds that a node's port has
 
 @dataclass(slots=True)
 class ClusterStatus:
-    """What `shoal status` shows, in the plain values of its JSON."""
+    """The status that `shoal status` prints, in the plain values of its JSON."""
 
     nodes: list[dict[str, object]] = field(default_factory=list)
     tablespaces: list[dict[str, object]] = field(default_factory=list)

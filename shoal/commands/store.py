@@ -110,8 +110,8 @@ def _of_one_store(cluster: ClusterAccess, name: str | None) -> list[ObservedTabl
 async def _wait_for_ledgers(
     cluster: ClusterAccess, tablespaces: list[bytes], new: str, timeout: float
 ) -> dict[str, int]:
-    """Until the newest ledger of each lies in the store; how many older ones lie in which others. Raises ConfigError
-    after `timeout` seconds: the leaders go on with the store before."""
+    """Waits until the newest ledger of each tablespace lies in the store; returns how many older ones lie in which
+    others. Raises ConfigError after `timeout` seconds, because the leaders then keep the former store."""
     deadline = time.monotonic() + timeout
     while True:
         wake = asyncio.Event()
@@ -137,7 +137,7 @@ async def _wait_for_ledgers(
 
 
 async def _ledgers_by_store(cluster: ClusterAccess, tablespace: bytes) -> Counter[str]:
-    """How many ledgers lie in each store."""
+    """The number of ledgers in each store."""
     while True:
         counted: Counter[str] = Counter()
         try:
@@ -149,7 +149,7 @@ async def _ledgers_by_store(cluster: ClusterAccess, tablespace: bytes) -> Counte
 
 
 async def _ledgers_with(cluster: ClusterAccess, tablespaces: list[bytes], member: str) -> int:
-    """How many ledgers lie in a store that has the member: of a store that the tablespace had before, say."""
+    """The number of ledgers in stores that have the member, a former store of the tablespace for example."""
     found = 0
     for tablespace in tablespaces:
         for store, count in (await _ledgers_by_store(cluster, tablespace)).items():
@@ -220,7 +220,7 @@ async def _change(coordination: Coordination, tablespace: bytes, change: Callabl
 
 
 async def _wait(cluster: ClusterAccess, tablespaces: list[bytes], old: str) -> None:
-    """Until no spec has the member any more, and no ledger that the spec's store holds names it."""
+    """Waits until no spec has the member any more, and no ledger in the spec's store names it."""
     told = time.monotonic()
     while True:
         wake = asyncio.Event()

@@ -130,7 +130,7 @@ class NotLoggedInError(Exception):
 
 
 def _with_errors(handler: Handler) -> Handler:
-    """With errors as answers, and the headers that all answers have."""
+    """A handler that answers errors too, and adds the headers that all answers have."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
@@ -221,7 +221,7 @@ class _Console:
         return login
 
     def logged_in(self, handler: Callable[[Login, Body], Awaitable[web.StreamResponse]]) -> Handler:
-        """For requests that change something: with a login and a JSON body."""
+        """A handler for requests that change something: it checks the login and the JSON body."""
 
         async def check_login(request: web.Request) -> web.StreamResponse:
             return await handler(self._login_of(request), await _body(request))

@@ -94,7 +94,7 @@ class StatementConnection:
 
 
 class _Run:
-    """One statement on its way. `ended`: the server is ready for the next one."""
+    """One statement that runs. `ended`: the server is ready for the next one."""
 
     def __init__(self, connection: ClientConnection, limit: int) -> None:
         self._connection = connection
@@ -113,7 +113,7 @@ class _Run:
         self.transaction = "idle"
 
     async def take(self, sql: str, parameters: Sequence[object]) -> None:
-        """Everything up to ReadyForQuery. Raises ConnectionLostError, and 54000 for a row that is too long."""
+        """Takes everything up to ReadyForQuery. Raises ConnectionLostError, and 54000 for a row that is too long."""
         connection = self._connection
         text = protocol_text(sql)
         connection.send(client_core.parse(b"", text) + client_core.describe("S", b"") + client_core.FLUSH)

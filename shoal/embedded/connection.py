@@ -143,7 +143,7 @@ class Connection:
             return reader.read_all()
 
     def df(self, sql: str, parameters: Parameters | None = None) -> pandas.DataFrame:
-        """The same as a pandas.DataFrame."""
+        """The result as a pandas.DataFrame."""
         return self.arrow(sql, parameters).to_pandas()
 
     def load(self, table: str, data: pa.Table | pa.RecordBatch | pandas.DataFrame) -> int:
@@ -304,7 +304,7 @@ class Connection:
         return self._take_answer(StatementResult([], []))
 
     def _take_answer(self, answer: StatementResult) -> StatementResult:
-        """Everything up to ReadyForQuery."""
+        """Takes everything up to ReadyForQuery."""
         reader = RowReader(ROW_LIMIT)
         for frame in self._frames():
             kind = frame.kind
@@ -329,8 +329,8 @@ class Connection:
             self._link.cancel()
 
     def _frames(self) -> Iterator[Frame]:
-        """What answers up to ReadyForQuery. Raises the error that is among it when all has come; an interrupt cancels
-        what runs."""
+        """The frames of the answer up to ReadyForQuery. Raises the error in it when all has come; an interrupt cancels
+        the statement."""
         error: DatabaseError | None = None
         while True:
             try:
@@ -402,7 +402,7 @@ class Cursor:
         return [(column.name, column.type_oid, None, None, None, None, None) for column in self._answer.columns]
 
     def __repr__(self) -> str:
-        """What the last statement gave: its first rows as a table."""
+        """The result of the last statement: its first rows as a table."""
         if self._closed:
             return "<shoal.Cursor, closed>"
         answer = self._answer
@@ -457,10 +457,10 @@ class Cursor:
         self._closed, self._answer = True, None
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
-        """Nothing needs to be known ahead."""
+        """Does nothing, because no sizes need to be known ahead."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """The same."""
+        """Does nothing, for the same reason."""
 
     def __enter__(self) -> Self:
         return self

@@ -206,7 +206,7 @@ class Database:
 
 
 class Transaction:
-    """What `Database.transaction` gives."""
+    """The result of `Database.transaction`."""
 
     def __repr__(self) -> str:
         return f"<shoal.Transaction on {self.connection!r}>"

@@ -73,7 +73,7 @@ class EngineThread:
             link.abandon()
 
     def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What `work` gives, called on the engine's thread; if that is awaitable, what it ends with."""
+        """Calls `work` on the engine's thread, and returns its result; awaits an awaitable one."""
 
         async def run() -> Any:
             found = work(*arguments)
@@ -207,7 +207,8 @@ class Link(asyncio.Transport):
         return frame
 
     def _take(self, data: bytes | None) -> None:
-        """What the server has written; nothing, where it only wakes who sends; None: nothing more will come."""
+        """Takes what the server has written; nothing, if the call only wakes the sender; None at the end of the
+        connection."""
         if data is None or self._engine.failure is not None:
             self._lost = True
             raise self._engine.closed_error()

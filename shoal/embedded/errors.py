@@ -32,7 +32,7 @@ class InterfaceError(Error):
 
 
 class DatabaseError(Error):
-    """What the database says."""
+    """An error that the database reports."""
 
 
 class DataError(DatabaseError):
@@ -56,7 +56,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """What is not supported; the message names it."""
+    """An operation that is not supported; the message names it."""
 
 
 _BY_SQLSTATE: tuple[tuple[type[DatabaseError], frozenset[str]], ...] = (

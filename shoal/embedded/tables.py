@@ -35,7 +35,7 @@ ORDER BY k.place"""
 
 
 class Table:
-    """One table, by its name as in SQL ('accounts', 'sales.orders', '"Odd Name"')."""
+    """A table, by its name as in SQL ('accounts', 'sales.orders', '"Odd Name"')."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         """Raises ProgrammingError for a table that is not there, or has no primary key."""

@@ -45,7 +45,7 @@ class Json:
 
 
 class Decoders:
-    """How columns become Python values; of a session, whose time zone timestamptz comes in."""
+    """Decoders of columns into Python values, for one session, whose time zone timestamptz gets."""
 
     def __init__(self) -> None:
         self._zone: datetime.tzinfo = datetime.UTC
@@ -62,7 +62,7 @@ class Decoders:
         return int(oid != oids.FLOAT4 and self._is_known(oid))
 
     def decoder(self, oid: int, code: int, settings: FormatSettings) -> Decode:
-        """How a column of a type in a format becomes Python's."""
+        """The function that decodes a column of a type in a format."""
         if not self._is_known(oid):
             return lambda data: data.decode()
         if oid == oids.FLOAT4:
@@ -82,7 +82,8 @@ class Decoders:
         return oid in _PLAIN or oid in _SHAPES or oid == oids.TIMESTAMPTZ or (element != 0 and self._is_known(element))
 
     def _shape(self, oid: int) -> Callable[[Any], Any] | None:
-        """From the engine's internal form (catalog/types/base.py); None where that is Python's."""
+        """The function from the engine's internal form (catalog/types/base.py) to Python's; None where both are the
+        same."""
         element = element_of(oid)
         if element:
             shape = self._shape(element)

@@ -52,7 +52,7 @@ class ConvertedColumn:
 
 
 def from_text(column: TableColumn, source: Column, formats: TimeFormats) -> ConvertedColumn:
-    """Of a field of text."""
+    """Converts a field of text."""
     kind = column.sql.type_name
     value, sure = _parse_text(column, source, formats)
     problems = [] if sure else [f.when(source.isNotNull() & value.isNull(), _no_value(column, source))]
@@ -60,7 +60,7 @@ def from_text(column: TableColumn, source: Column, formats: TimeFormats) -> Conv
 
 
 def from_typed(column: TableColumn, source: Column, kind: t.DataType) -> ConvertedColumn:
-    """Of a column that has a type."""
+    """Converts a column that has a type."""
     wanted = column.sql.spark_type
     if isinstance(kind, t.StringType | t.VarcharType | t.CharType) and not isinstance(wanted, t.ArrayType):
         return from_text(column, source, TimeFormats())
@@ -98,7 +98,7 @@ def _parse_text(column: TableColumn, source: Column, formats: TimeFormats) -> tu
 
 
 def _limits(column: TableColumn, value: Column, kind: str) -> list[Column]:
-    """What the definition asks of any value."""
+    """The problems of values that violate the limits of the column's definition."""
     found = []
     if column.not_null:
         found.append(f.when(value.isNull(), f.lit(f'null value in column "{column.name}", which is NOT NULL')))

@@ -40,7 +40,7 @@ _PASSED_ON = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """What a user asks for: a table (with its schema before it, or without), or a schema."""
+    """The options of a copy: a table (with its schema before it, or without), or a schema."""
 
     table: str | None = None
     schema: str | None = None

@@ -139,7 +139,7 @@ def _is_accepted(target: Connection, statement: str) -> bool:
 
 
 def create_indexes(target: Connection, source: TableDefinition, left_out: list[str]) -> None:
-    """What comes behind the rows: where sequences go on, and indexes."""
+    """Creates what follows the rows: the positions of sequences, and indexes."""
     for column in source.columns:
         if column.counts:
             statement = _SEQUENCE.format(column=quote_name(column.name), table=source.name)

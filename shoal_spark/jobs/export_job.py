@@ -38,7 +38,7 @@ SUCCESS = "_SUCCESS"
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What a user asks for: a table or a query, and a folder. `options`: Spark's of the format."""
+    """The options of an export: a table or a query, and a folder. `options`: Spark's of the format."""
 
     to: str
     table: str | None = None
@@ -182,7 +182,7 @@ class _Folder:
 
 @dataclass
 class _State:
-    """What `_shoal_export.json` says."""
+    """The content of `_shoal_export.json`."""
 
     source: str
     snapshot: str
@@ -222,7 +222,7 @@ class _Resumable:
         folder.write(SUCCESS, "")
 
     def _read_state(self, folder: _Folder, source: str) -> _State | None:
-        """Where the export was broken off, or that it is done."""
+        """Reads the state of an export that was interrupted, or has ended."""
         text = folder.read(STATE) if folder.filled else None
         if text is None:
             if folder.filled:
@@ -289,7 +289,7 @@ def _as_json(item: t.StructField, documents: Collection[str]) -> Column:
 
 
 def _as_text(item: t.StructField) -> Column:
-    """What a file of CSV can hold, and an import reads back: bytes and arrays in PostgreSQL's forms."""
+    """Converts a column to text for CSV that an import reads back: bytes and arrays in PostgreSQL's forms."""
     column = _column(item)
     if isinstance(item.dataType, t.BinaryType):
         return _bytes(column)

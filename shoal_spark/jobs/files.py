@@ -33,7 +33,8 @@ class DataFile:
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """What the patterns of a job name. `base`: the folder below which folders are named column=value, '' for none."""
+    """The files that the patterns of a job name. `base`: the folder below which folders are named column=value, '' for
+    none."""
 
     files: tuple[DataFile, ...]
     base: str = ""
@@ -98,7 +99,7 @@ def _files_below(system: Any, status: Any) -> Iterator[DataFile]:
 
 
 def format_of(files: Sequence[DataFile]) -> str:
-    """By the names' ends. Raises JobError where they do not say it, or not one."""
+    """The format by the ends of the names. Raises JobError where they tell none, or more than one."""
     found = {_format_of(file.path) for file in files}
     if len(found) != 1 or None in found:
         raise JobError(f"the files' names do not say what they are: give --format {', '.join(FORMATS)}")

@@ -40,7 +40,7 @@ STEP_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What a user asks for. `options`: Spark's of the format. `definition`: columns as CREATE TABLE has them, for a
+    """The options of an import. `options`: Spark's of the format. `definition`: columns as CREATE TABLE has them, for a
     table that is made. `columns`: the names of the files' columns, in their order."""
 
     sources: tuple[str, ...]
@@ -149,7 +149,7 @@ class _Import:
         return SourceFiles(self._spark, wanted.format, options, bool(wanted.columns))
 
     def _records(self, found: FoundFiles) -> Records:
-        """Which columns there are, and the table for them. Raises JobError."""
+        """Determines the columns, and makes a table for them if there is none. Raises JobError."""
         wanted = self._wanted
         data = self._data(found)
         with self._server.connect() as connection:
@@ -225,7 +225,7 @@ class _Import:
         return os.path.abspath(self._wanted.rejects or f"{name}.rejected.jsonl")
 
     def _step(self, records: Records, found: FoundFiles, *, overwrite: bool, before: int) -> tuple[int, int]:
-        """One commit: how many rows it has written, and how many records were rejected."""
+        """Runs one commit; the number of rows that it has written, and of rejected records."""
         wanted = self._wanted
         frame = records.frame(found)
         if wanted.partitions:

@@ -40,7 +40,8 @@ _ROW_NUMBER = "_shoal_row_number"
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """What a user asks for. `output`: where the last result goes, whole; otherwise `limit` rows of each are shown."""
+    """The options of a query. `output`: where the whole last result goes; otherwise `limit` rows of each result are
+    shown."""
 
     text: str
     tablespace: str | None = None
@@ -60,7 +61,7 @@ class StatementRows:
 
 @dataclass
 class QueryAnswer:
-    """What the statements have said."""
+    """The results of the statements."""
 
     summary: Summary
     results: list[StatementRows] = field(default_factory=list)

@@ -84,7 +84,7 @@ class Records:
         )
 
     def _schema(self) -> t.StructType:
-        """Of files of text: text, but what only a reader of JSON can take apart."""
+        """The schema of text files: text, except for fields that only a reader of JSON can parse."""
         if self.data.format == "csv":
             return t.StructType([t.StructField(name, t.StringType()) for name in self.kinds])
         return t.StructType(
@@ -118,7 +118,7 @@ class Records:
         return f.to_json(f.struct(*map(_column, self.kinds)))
 
     def record_of_line(self) -> Column:
-        """What `_record_text` gives for a line in the column `value`."""
+        """The text that `_record_text` gives for a line in the column `value`."""
         if self.data.format == "csv":
             schema = ", ".join(f"c{place} string" for place in range(len(self.kinds)))
             options = self._plain_options()
@@ -144,7 +144,7 @@ def _column(name: str) -> Column:
 
 
 def _of_json(target: TableColumn) -> t.DataType:
-    """How a reader of JSON takes a field for a column."""
+    """The type with which a reader of JSON takes a field for a column."""
     if target.sql.type_name in ("json", "jsonb"):
         return t.VariantType()
     return target.sql.spark_type if target.sql.is_array else t.StringType()

@@ -23,7 +23,7 @@ _ID, _PIECE = "_shoal_id", "_shoal_piece"
 
 
 def read_back(path: str) -> list[Reject]:
-    """What `write_rejects` has written."""
+    """Reads what `write_rejects` has written."""
     with open(path, encoding="utf-8") as lines:
         return [
             Reject(item["file"] or "", item["line"], item["record"] or "", item["reason"])
@@ -32,8 +32,8 @@ def read_back(path: str) -> list[Reject]:
 
 
 def with_lines(spark: SparkSession, rejects: Sequence[Reject], normal: Column, encoding: str = "UTF-8") -> list[Reject]:
-    """The same, with lines and the lines' own text where they can be found. `normal`: what a reader would say of the
-    column `value`."""
+    """The rejects with lines and the lines' own text where they can be found. `normal`: what a reader would report of
+    the column `value`."""
     wanted = {item.record for item in rejects if item.line is None}
     files = sorted({item.file for item in rejects if item.line is None and item.file})
     if not files:
@@ -60,7 +60,7 @@ def with_lines(spark: SparkSession, rejects: Sequence[Reject], normal: Column, e
 
 
 def _line_offsets(lines: DataFrame) -> dict[tuple[str, int], int]:
-    """By file and piece, what to add to a line's id for its number."""
+    """The difference between a line's id and its number, by file and piece."""
     counted = lines.groupBy("file", _PIECE).agg(f.min(_ID).alias("low"), f.count("*").alias("count")).collect()
     begins: dict[tuple[str, int], int] = {}
     before: dict[str, int] = defaultdict(int)

@@ -68,7 +68,7 @@ class ServerAccess:
 
     @property
     def display_name(self) -> str:
-        """For people."""
+        """The name of the server for people."""
         return f"{self.parts.get('host', '')}:{self.parts.get('port', '')}/{self.parts.get('dbname', '')}"
 
     def options(self, **more: object) -> dict[str, str]:
@@ -116,7 +116,7 @@ def exists(connection: psycopg.Connection[Any], table: str) -> bool:
 
 
 def table_columns(connection: psycopg.Connection[Any], table: str) -> list[TableColumn]:
-    """All columns of a table."""
+    """The columns of a table."""
     kinds = {column.name: column for column in columns_of(connection, table)}
     return [
         TableColumn(kinds[name], kind, not_null, filled, made, None if labels is None else tuple(labels))

@@ -98,8 +98,8 @@ def _start(master: str, given: dict[str, str], folder: pathlib.Path, verbose: bo
 
 @contextlib.contextmanager
 def _redirect_stderr(path: pathlib.Path) -> Iterator[None]:
-    """For what is started meanwhile; this process goes on writing where it has written, and Spark's JVM has things to
-    say that no setting of its log turns off."""
+    """Redirects the standard error of processes that start meanwhile, because no setting of its log silences Spark's
+    JVM; this process keeps its own."""
     before = sys.stderr
     with path.open("wb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -189,7 +189,7 @@ def run_with_progress(spark: SparkSession, progress: Progress, what: str, work: 
 
 
 def _tasks(spark: SparkSession, group: str) -> tuple[int, int]:
-    """How many tasks are done, of how many that are known of."""
+    """The numbers of finished tasks, and of known ones."""
     tracker = spark.sparkContext.statusTracker()
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):
@@ -203,7 +203,7 @@ def _tasks(spark: SparkSession, group: str) -> tuple[int, int]:
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong, of an error of Spark, which repeats the traces of all processes on the way."""
+    """The message of an error of Spark in one line, without the traces of all processes on the way."""
     if not isinstance(error, PySparkException | Py4JJavaError):
         return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)

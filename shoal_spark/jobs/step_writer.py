@@ -45,7 +45,8 @@ CREATE TABLE IF NOT EXISTS shoal_pipeline_done (
 
 @dataclass(frozen=True)
 class Step:
-    """What a step is beside its rows. `items`: name, bytes, time of the last change in milliseconds since 1970."""
+    """The properties of a step beside its rows. `items`: name, bytes, time of the last change in milliseconds since
+    1970."""
 
     job: str = ""  # '': nothing is remembered
     items: tuple[tuple[str, int, int], ...] = ()
@@ -73,7 +74,7 @@ class Reject:
 
 
 def write_rejects(path: str, rejects: Sequence[Reject], more: int = 0) -> None:
-    """One JSON object a line; whole, or as it was before."""
+    """Writes one JSON object a line. The file is replaced as a whole."""
     lines = [
         json.dumps(
             {"file": item.file, "line": item.line, "reason": item.reason, "record": item.record}, ensure_ascii=False
@@ -99,7 +100,7 @@ def read_done(connection: psycopg.Connection[Any], job: str) -> dict[str, tuple[
 
 @dataclass
 class StepWriteMessage(WriteMessage):
-    """What a task has handed in, and what it has put aside. `rejected`: how many, kept or not."""
+    """A task's message to the commit: its part, and its rejects. `rejected`: their number, kept or not."""
 
     rejects: list[Reject]
     rejected: int
@@ -115,7 +116,7 @@ class StepWriter(ShoalWriter):
         super().__init__(options, own, overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StepWriteMessage:
-        """In a task: hands its good rows in."""
+        """Copies the good rows of a task to the stage."""
         context = TaskContext.get()
         assert context is not None
         part = f"{context.partitionId()}.{context.taskAttemptId()}"
@@ -125,7 +126,7 @@ class StepWriter(ShoalWriter):
         return StepWriteMessage(part, rows, aside.rejects, aside.rejected)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Everything, or nothing if there is too much that is bad."""
+        """Commits everything, or raises an error if there are too many rejects."""
         found = [item for item in messages if isinstance(item, StepWriteMessage)]
         rejected = sum(item.rejected for item in found)
         kept = [reject for item in found for reject in item.rejects]

@@ -40,7 +40,7 @@ class Summary:
         return self
 
     def fields(self) -> dict[str, object]:
-        """For programs."""
+        """The summary for programs."""
         rate = round(self.rows / self.seconds, 1) if self.seconds else 0.0
         found: dict[str, object] = {
             "job": self.job, "rows": self.rows, "bytes": self.bytes, "seconds": round(self.seconds, 3),
@@ -49,7 +49,7 @@ class Summary:
         return {**found, **self.more}
 
     def text(self) -> str:
-        """For people."""
+        """The summary for people."""
         rate = self.rows / self.seconds if self.seconds else 0.0
         lines = [
             f"{self.job}: {plural(self.rows, 'row')}, {size(self.bytes)} in {self.seconds:.1f} s "
