@@ -95,7 +95,7 @@ async def _remove_old(coordination: Coordination, tablespace: bytes, newest: byt
         reports = await read_reports(coordination, tablespace, name)
         times[name] = max((item.reported for item in reports.values()), default=0)
     for name in sorted(names, key=lambda item: times[item])[: len(names) - KEPT_CHECKS + 1]:
-        with contextlib.suppress(ConflictError):  # somebody else removes it, or reports yet
+        with contextlib.suppress(ConflictError):  # another node removes it, or still reports
             for node in await coordination.children(f"{root}/{name}"):
                 await coordination.delete(f"{root}/{name}/{node}")
             await coordination.delete(f"{root}/{name}")

@@ -16,7 +16,7 @@ from replication.interface import Coordination, Node
 from replication.log.layout import decode_epoch, decode_node, decode_spec
 from replication.znode_cache import RETRY_PAUSE, ZnodeCache
 
-_PARTS = ("spec", "epoch")  # of what is below a tablespace
+_PARTS = ("spec", "epoch")  # of a tablespace's znodes
 
 
 class NodeDirectory(Protocol):

@@ -40,7 +40,7 @@ NO_HASH = bytes(16)
 
 _GUARD = struct.Struct("<4sI")
 _HEADER = struct.Struct("<HHIQQQqQ16s16s")
-_HEAD = struct.Struct("<HHI")  # what it begins with
+_HEAD = struct.Struct("<HHI")  # the beginning of the header
 HEADER_SIZE = _GUARD.size + _HEADER.size
 MAX_BODY = 2**32 - 1
 

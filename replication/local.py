@@ -269,7 +269,7 @@ class LocalChangelog:
         after = self._files_after
         self._file_tasks.put(lambda: self._retire(upto, after))
 
-    # --- those who read what storage has left behind -------------------------------------------------------------
+    # --- readers of entries that storage does not need any more --------------------------------------------------
 
     def hold(self, holder: str, after: int | None) -> None:
         """Keeps every entry above `after` that is still there, with its files, whatever is retired, until the same
@@ -486,7 +486,7 @@ class LocalChangelog:
         self._offset = offset
         self._committed = self._submitted_lsn = lsn
         if later:
-            # The rest of a torn group. Nobody was told of it, and it must not be found behind a new entry either.
+            # The rest of a torn group, which was never acknowledged. It must not be found behind a new entry either.
             self._files.write(self._fd, bytes(self._written - offset), offset)
         # What was found may have been written without having been synced (a crash between the two): it is about to
         # be replayed and shown to clients, so it has to be durable first.

@@ -72,7 +72,7 @@ class ClusterPlacement:
     tablespaces: Sequence[TablespacePlacement]
     away: Mapping[str, float] = field(default_factory=dict)
     resting: frozenset[bytes] = frozenset()  # tablespaces whose leader was moved a moment ago
-    settling: frozenset[str] = frozenset()  # nodes whose loads do not show yet what was moved
+    settling: frozenset[str] = frozenset()  # nodes whose loads do not show the last moves yet
     recently_left: frozenset[tuple[bytes, str]] = frozenset()  # (tablespace, node that was made to give it away lately)
     home: str = ""  # the node that leads pg_default, and holds all the others; '': it need not
 
@@ -273,7 +273,9 @@ def _balance_leaders(picture: ClusterPlacement, settings: PlacementSettings) -> 
         for item in items
         for target in _balancing_targets(picture, item)
         if counts[node] - counts[target] >= 2 and picture.nodes[target] < settings.overloaded
-        if not (picture.home and item.spec.name == DEFAULT_TABLESPACE)  # what is needed with it would follow it
+        if not (
+            picture.home and item.spec.name == DEFAULT_TABLESPACE
+        )  # because tablespaces that are needed with it would follow it
     ]
     if not moves:
         return None

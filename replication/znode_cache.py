@@ -72,7 +72,7 @@ class ZnodeCache(ABC):
         """Seconds between two reads of the path."""
         return 0.0
 
-    # ---- for those who look -----------------------------------------------------------------------------------------
+    # ---- for readers ------------------------------------------------------------------------------------------------
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Calls back after every change of what is known, and of `stale`."""

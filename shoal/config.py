@@ -30,7 +30,7 @@ class Config:
 
     data: str = "./shoal-data"
     listen: str = "127.0.0.1:5432"
-    host_rules: str = ""  # file of rules that say who may connect from where; '' lets in this machine and nobody else
+    host_rules: str = ""  # file of rules that say who may connect from where; '' lets in this machine only
     tls_cert: str = ""  # PEM file with the certificate for TLS; '' is no TLS
     tls_key: str = ""  # its key; '' if it is in the same file
     admin: str = ""  # HOST:PORT of the administration port, https://HOST:PORT for TLS; '' is none

@@ -84,7 +84,9 @@ async def _run(config: Config, as_json: bool, sources: ConfigSources) -> int:
     stand_first()
 
     def fatal(error: BaseException) -> None:
-        known = isinstance(error, OSError | SqlError)  # the disk, or what it holds: where it was met says nothing more
+        known = isinstance(
+            error, OSError | SqlError
+        )  # an error of the disk or its data, for which the traceback tells nothing more
         log.critical("stopping after an unrecoverable error: %s", error, exc_info=None if known else error)
         os._exit(70)  # nothing may be acknowledged or answered any more; what was acknowledged is on disk
 
@@ -162,7 +164,9 @@ async def _admin_port(config: Config) -> AsyncIterator[Admin | None]:
     if address is None:
         yield None
         return
-    from shoal.admin.groups import GROUPS  # who has no such port waits for no HTTP library
+    from shoal.admin.groups import (
+        GROUPS,
+    )  # imported only where there is such a port, because the HTTP library takes long to load
     from shoal.admin.server import Admin
 
     admin = Admin(*address, GROUPS, host_rules(config), admin_tls(config))

@@ -27,7 +27,7 @@ from shoal_spark.filters import condition
 from shoal_spark.options import OptionError, ShoalOptions, quote_name
 from shoal_spark.types import SqlColumn
 
-PART_BYTES = 32 << 20  # of a table, for the number of parts that nobody has asked for
+PART_BYTES = 32 << 20  # of a table for each part, unless the user gives the number of parts
 MOST_PARTS = 200
 _COLUMNS = """
 SELECT c.name, CASE WHEN e.oid IS NULL THEN y.typname ELSE e.typname END, c.modifier, e.oid IS NOT NULL

@@ -196,7 +196,7 @@ class Committer:
             leader.multi = None
             leader.record_multi(multi.began)
             leader.advance(part, version)
-        for leader in multi.parts:  # before anybody is told: store and coordination work meanwhile
+        for leader in multi.parts:  # before the acknowledgements, so that store and coordination work meanwhile
             self._start_multi(leader)
             leader.form_objects()
         for leader in multi.parts:

@@ -76,7 +76,7 @@ class Election:
                 found = await self._check_turn(current())
             except CoordinationUnavailableError:
                 found = None
-                self._seen = None  # nobody was looking meanwhile
+                self._seen = None  # because the znode was not watched meanwhile
             if found is not None:
                 return found
             with contextlib.suppress(TimeoutError):
@@ -102,7 +102,7 @@ class Election:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(place * self._settings.rank_pause):
                     await self._wake.wait()
-                    return None  # something has changed: who is the best may have, too
+                    return None  # something has changed, perhaps the order of the candidates too
         again = await coordination.get(where.epoch)
         checks = await self._vacancy_checks(coordination, epoch)
         if checks is None or again is None or again.version != znode.version:

@@ -154,7 +154,7 @@ class LedgerListReader:
         """The first segment of which something holds that holds for all later ones too; the next one's number if it
         holds for none of them."""
         low, high = self.listed.first_segment, self.listed.next_segment
-        if low <= self._last[0] < high:  # who reads in order is here, or at the next one
+        if low <= self._last[0] < high:  # a reader in order needs this one or the next
             low, high = (low, self._last[0]) if holds(self._last[1]) else (self._last[0] + 1, high)
             near = high - 1 if high == self._last[0] else low
             if low <= near < high:

@@ -36,7 +36,7 @@ from replication.log.settings import Clock, LogSettings
 LEASE = "lease"
 LACKS = "lacks"
 TIED = "tied"
-TIED_UNIT = 5_000_000  # microseconds: as exactly as it is told since when
+TIED_UNIT = 5_000_000  # microseconds: the precision of the time in TIED
 WRITES_PER_LEASE = 4
 IDLE_PERIODS = 10
 

@@ -86,7 +86,7 @@ class RemoteApply:
 
     async def wait_for(self, lsn: int, timeout: float) -> bool:
         """Whether every replica that lives, and is not bootstrapping, has applied the LSN within `timeout` seconds."""
-        # With nobody waiting what was wanted last may be an LSN that this node lost with its leadership.
+        # Without waiters the last awaited LSN may be one that this node lost with its leadership.
         self._wanted = max(self._wanted, lsn) if self._waiting else lsn
         self._wake.set()
         self._waiting += 1
@@ -116,7 +116,7 @@ class RemoteApply:
                     await self._announce(coordination, announced)
                 self._waiters.advance(await self._min_applied_lsn(coordination))
                 if self._waiters.lsn >= self._wanted:
-                    await asyncio.sleep(0)  # those who waited go
+                    await asyncio.sleep(0)  # lets the tasks that have waited end first
                     continue
             try:
                 async with asyncio.timeout(LOOK):

@@ -203,7 +203,7 @@ class ReplicatedLog:
                     await self.step_down()
                     await self._over.wait()
         if self._main is not None and not self._main.done():
-            if self.leader is None:  # it may be saying that nobody leads
+            if self.leader is None:  # it may be writing that nobody leads
                 await asyncio.wait((self._main,), timeout=self._settings.presence)
             await _cancel_tasks(self._main)
 

@@ -30,9 +30,11 @@ class LogSettings:
     lost_replica_grace: float = 3600.0  # how long the log is kept for a replica that has gone
     lease_margin: float = 0.5  # strong reads end so long before the session can have expired
     poll: float = 0.5  # a follower asks for the head at least so often, watch or not
-    retry_pause: float = 0.1  # before asking again who has not answered; doubles up to the next one
+    retry_pause: float = 0.1  # before a request without an answer is repeated; doubles up to the next one
     max_retry_pause: float = 2.0
-    gather: float = 0.015  # for which a follower lets commits gather before it looks, unless somebody waits for them
+    gather: float = (
+        0.015  # for which a follower lets commits gather before it reads the head, unless a session waits for them
+    )
     fetch_ahead: int = 16  # runs of objects that a follower fetches at a time
     run_objects: int = 500  # of a run: small objects that are asked for together
     run_bytes: int = 1 << 20

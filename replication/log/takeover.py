@@ -98,7 +98,7 @@ def znode_creations(
 async def drop_tablespace(coordination: Coordination, tablespace: bytes) -> None:
     """Removes its znodes: its leader can commit nothing any more, and its replicas end. Objects stay."""
     where = paths(tablespace)
-    while True:  # what is in many requests goes first: a drop that is broken off is begun anew
+    while True:  # the deletes in many requests come first, so that an interrupted drop can begin again
         segments = (await coordination.children(where.ledgers))[:DELETED_TOGETHER]
         if not segments:
             break

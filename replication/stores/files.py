@@ -133,7 +133,7 @@ class FileStore:
         except (OSError, RuntimeError) as error:
             appended = asyncio.get_running_loop().create_future()
             appended.set_exception(error)
-            appended.exception()  # who awaits it gets it; who has let go of it wants no complaint
+            appended.exception()  # because asyncio logs errors that no caller retrieves
         return self._wait_for_append(appended)
 
     async def _wait_for_append(self, appended: asyncio.Future[None]) -> None:
@@ -323,7 +323,7 @@ class FileStore:
                 return
             try:
                 data, size = self.read(name, 0, room)
-            except (ObjectMissingError, ObjectDamagedError, OSError):  # who asks for it alone is told
+            except (ObjectMissingError, ObjectDamagedError, OSError):  # a caller that asks for it alone gets the error
                 room += each
                 continue
             if size > len(data):
@@ -427,7 +427,7 @@ class FileStore:
             except FileExistsError:
                 self.files.sync_directory(folder)
                 raise ObjectExistsError(name) from None
-            except FileNotFoundError:  # somebody deletes the folder at this moment
+            except FileNotFoundError:  # another process deletes the folder at this moment
                 self.check_root()
                 self.forget_folders()
         raise StoreUnavailableError(f"{self._url}: {folder} is deleted again and again")

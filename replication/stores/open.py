@@ -57,7 +57,7 @@ def open_store(url: str, *, timeout: float = 10.0) -> ChangelogStore:
 
 
 def _bad_url_error(url: str, expected: str) -> SqlError:
-    shown = re.sub(r"//[^/]*@", "//", url)  # whatever it is that somebody put there
+    shown = re.sub(r"//[^/]*@", "//", url)  # without credentials, whatever their form
     return SqlError("22023", f'"{shown[:200]}" is not the URL of a changelog store', hint=f"Expected {expected}.")
 
 

@@ -48,7 +48,7 @@ MAX_NAMES = 200_000  # that are remembered, of all folders, unless one alone has
 MAX_FOLDERS = 64
 FIRST_LOOK = 16 << 10  # bytes that are read where something new may be; four times as much each time that it was more
 PIECE = 1 << 20  # the most that is read at once, but for one larger record
-OLD = 2.0  # seconds without a write after which a pack's time stamp tells whether there has been another one
+OLD = 2.0  # seconds without a write after which a pack's time stamp shows whether there has been another write
 MAX_TRIES = 10
 PAGE = 1000  # names that are taken from a folder at once while it is listed
 

@@ -80,12 +80,12 @@ class _PendingAppend:
 
     def answer(self, error: BaseException | None) -> None:
         if self.done.done():
-            return  # nobody waits any more
+            return  # the caller does not wait any more
         if error is None:
             self.done.set_result(None)
         else:
             self.done.set_exception(error)
-            self.done.exception()  # who awaits it gets it; who has let go of it wants no complaint
+            self.done.exception()  # because asyncio logs errors that no caller retrieves
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ class PackWriter:
 
     def _call_on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits any more
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _write_in_thread(self, group: list[_PendingAppend]) -> None:
@@ -346,7 +346,7 @@ class PackWriter:
             self._remember(pack, group, offsets)
             for item in group:
                 self._call_on_loop(item.answer, None)
-        for item in items:  # not before it is durable: whoever hears that it exists relies on that
+        for item in items:  # not before it is durable, because callers that learn that it exists rely on that
             if fresh.get(item.name) is not item:
                 self._call_on_loop(item.answer, ObjectExistsError(item.name))
 
@@ -402,7 +402,7 @@ class PackWriter:
             try:
                 store.make_folder(packs)
                 pack = _OpenPack(store.files, os.path.join(packs, secrets.token_hex(16) + SUFFIX))
-            except FileNotFoundError:  # somebody deletes the folder at this moment
+            except FileNotFoundError:  # another process deletes the folder at this moment
                 store.check_root()
                 store.forget_folders()
                 continue

@@ -52,7 +52,7 @@ PATIENCE_MANY = 4  # times that, for many objects at once
 SHUNNED = 2.0  # seconds for which a member that failed is asked last
 MAX_BEHIND = 64  # puts that a member may have under way before it is passed over
 MAX_BEHIND_BYTES = 64 << 20
-MAX_MISSED = 10_000  # deletes that are remembered a member; what is forgotten takes room, and harms nobody
+MAX_MISSED = 10_000  # deletes that are remembered for each member; objects of forgotten ones only take room
 
 log = logging.getLogger("shoal.store")
 
@@ -422,7 +422,7 @@ class _PutAttempt:
         order = store.order(name)
         able = [member for member in order if not member.is_overloaded()]
         if len(able) < store.ack:
-            able = order  # whoever needs one that is behind waits for it
+            able = order  # a caller that needs one of them waits for it
         self._left = sorted(able, key=lambda member: now < member.avoided_until)
         self._majority = 2 * store.ack > len(store.members)
         self._running: dict[asyncio.Task[bool], Member] = {}
@@ -446,7 +446,7 @@ class _PutAttempt:
                 timeout=self._store._patience if self._left else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if not done:  # those asked may be dead: what they take is made up for elsewhere
+            if not done:  # the members asked may be dead, so another one is started
                 for member in self._running.values():
                     self._store.avoid(member, "slow")
                 self._start_next()
@@ -609,7 +609,7 @@ def _cancel_tasks(asked: Iterable[asyncio.Task[T]]) -> None:
     """Ends what nobody waits for any more."""
     for task in asked:
         task.cancel()
-        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else looks at it
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # no other caller takes its error
 
 
 async def has_content_of(store: ChangelogStore, name: str, path: str) -> bool:

@@ -34,7 +34,7 @@ from kazoo.security import make_acl, make_digest_acl
 from replication.zookeeper.address import SASL, Address
 from replication.zookeeper.connection import Doorbell, LoopConnection
 
-# kazoo tells of every attempt to connect; what matters of that is told by the session, once.
+# kazoo logs every attempt to connect; the session logs once what matters of that.
 _kazoo_log = logging.getLogger("shoal.zookeeper.kazoo")
 _kazoo_log.setLevel(logging.CRITICAL)
 
@@ -114,7 +114,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._inbox.append((callback, arguments))
         if not self._awake:
             self._awake = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller is left
                 self.loop.call_soon_threadsafe(self._run_calls)
 
     @contextlib.contextmanager
@@ -128,7 +128,7 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
             self._run_calls()
 
     def _run_calls(self) -> None:
-        # Cleared first: what is appended from here on either is seen below, or wakes the loop again.
+        # Cleared first, so that a call appended from here on is either seen below or wakes the loop again.
         self._awake = False
         inbox = self._inbox
         while inbox:

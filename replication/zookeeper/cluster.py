@@ -79,7 +79,7 @@ async def join_cluster(coordination: Coordination, url: str, known: str = "", ne
     if found is None and known:
         raise _wrong_cluster_error(url, known)
     if found is None:
-        with contextlib.suppress(ConflictError):  # somebody else was first
+        with contextlib.suppress(ConflictError):  # another node was first
             await coordination.create("cluster", orjson.dumps({"cluster": new or uuid.uuid4().hex}))
         found = await coordination.get("cluster")
         if found is None:

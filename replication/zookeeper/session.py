@@ -88,7 +88,7 @@ COMPLAIN_EVERY = 10.0  # seconds, while there is no connection
 FAREWELL = 1.0  # seconds that a server is given to end a session
 PATIENCE = 0.5  # of the session timeout: how long an answer may take
 
-# Answers that say nothing about what was done. Everything else that a server answers is final.
+# Answers that leave the outcome open. All other answers of a server are final.
 _UNKNOWN = (
     ConnectionLoss,
     SessionExpiredError,
@@ -181,7 +181,7 @@ class ZooKeeperCoordination:
         self._in_flight: dict[_Request, None] = {}  # oldest first
         self._waiting: deque[_Request] = deque()
         self._proven = float("-inf")  # when the last request that the leader has answered was sent
-        self._made: set[str] = {""}  # nodes that exist unless somebody has deleted them
+        self._made: set[str] = {""}  # nodes that exist unless another client has deleted them
         self._ticking: asyncio.TimerHandle | None = None
         self._giving_up: asyncio.TimerHandle | None = None
         self._complained = float("-inf")
@@ -338,7 +338,7 @@ class ZooKeeperCoordination:
         ]
 
     async def _create(self, path: str, data: bytes, ephemeral: bool) -> None:
-        # Parents that may be missing go ahead, all in one go: whoever comes after this request finds the node.
+        # Parents that may be missing are created ahead in one batch, so that later requests find the node.
         missing = [parent for parent in _parents(path) if parent not in self._made]
         steps = [self._send_create(parent, b"", False) for parent in missing]
         *above, own = await asyncio.gather(*steps, self._send_create(path, data, ephemeral), return_exceptions=True)
@@ -452,11 +452,11 @@ class ZooKeeperCoordination:
             _fail(request, error)
         elif isinstance(error, ZookeeperError):
             if isinstance(error, ConnectionLoss):
-                # kazoo tells of the broken connection a moment later; nothing is to be handed over until then.
+                # kazoo reports the broken connection a moment later, so nothing is sent until then.
                 self._on_interrupted("suspended")
             self._on_no_answer(request)
         else:
-            # An answer that kazoo could not read: it was carried out or refused, nobody knows.
+            # kazoo could not read the answer, so it is unknown whether the request was carried out.
             log.error("kazoo failed on an answer of ZooKeeper: %r", error)
             self._on_no_answer(request)
 

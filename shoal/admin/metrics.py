@@ -282,7 +282,7 @@ def _cluster(node: Node, view: ClusterView) -> Iterator[Metric]:
         replica for replica in here(view.replicas(), view.node, own, node.clock()) if replica.tablespace in known
     ]
     heads = {tablespace: space.head for tablespace, space in known.items()}
-    for replica in replicas:  # this node's own may be newer than what it has heard of the head
+    for replica in replicas:  # because this node's own LSN may be newer than the head that it has read
         heads[replica.tablespace] = max(heads[replica.tablespace], replica.applied)
     yield _gauge(
         "shoal_replica_lag_lsn",

@@ -28,7 +28,7 @@ PRESSURE_PAUSE = 0.02  # seconds
 HEAD_PAUSE = 0.1  # seconds between two tries to read the heads
 LEADER_PAUSE = 0.05  # seconds between two looks for a leader that may come
 SAME_PATIENCE = 0.25  # seconds after which a leader that has failed is tried again: it may only just have taken over
-LEADER_PATIENCE = 5.0  # seconds a relay waits for a leader before it is told that there is none
+LEADER_PATIENCE = 5.0  # seconds that a proxy waits for a leader before it gets the error that there is none
 
 
 def not_committed_error() -> SqlError:

@@ -125,7 +125,9 @@ class ApplyOrder:
 
     def _apply_together(self, tablespace: bytes, entry: LogEntry) -> None:
         going = [part for part, _ in self._open_parts(entry)] or [tablespace]
-        going.sort(key=lambda part: part == self._first)  # the catalog tells of rows that are there
+        going.sort(
+            key=lambda part: part == self._first
+        )  # the catalog last, so that it never describes rows that are still missing
         for part, lsn in entry.parts:
             if part in self._expected and part not in going:
                 self._awaited_lsns[part] = max(self._awaited_lsns[part], lsn)

@@ -100,7 +100,9 @@ async def create_cluster(
         await coordination.create("tablespaces", b"{}")
     parent = await coordination.get("tablespaces")
     assert parent is not None
-    if await find_tablespace(coordination, DEFAULT_TABLESPACE) is not None:  # whoever founds it from here on fails
+    if (
+        await find_tablespace(coordination, DEFAULT_TABLESPACE) is not None
+    ):  # another node that creates it from here on fails
         raise ConflictError("exists", paths(tablespace).root)
     operations: list[Operation] = [
         Set("tablespaces", b"{}", parent.version),  # of two founders that got here one fails

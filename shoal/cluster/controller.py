@@ -53,7 +53,7 @@ class ControllerSettings:
 
     interval: float = 5.0  # between two looks, each of which makes one change at most
     rest_after_move: float = 60.0  # in which a leader that was moved is left alone
-    load_delay: float = 30.0  # after which nodes' loads show what was moved
+    load_delay: float = 30.0  # after which nodes' loads show a move
     remember: float = 3600.0  # in which a tablespace is not moved back
     max_lag: int = 20_000  # LSNs behind the head at which a replica may still be asked to lead
     home_holds_all: bool = False  # whether the node that leads pg_default is to hold all tablespaces
@@ -204,7 +204,7 @@ class Controller:
         path = paths(change.tablespace).spec
         found = await coordination.get(path)
         if found is None or decode_spec(found.data) != seen.spec:
-            return False  # somebody has just changed it: look again
+            return False  # another node has just changed it, so the plan is outdated
         if isinstance(change, AddReplica):
             replicas = (*seen.spec.replicas, change.node)
             log.info("%s gets a replica on %s", seen.name, change.node)

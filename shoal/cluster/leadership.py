@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.cluster")
 
-LOOK_PAUSE = 0.2  # seconds between two looks at who leads a tablespace that is waited for
+LOOK_PAUSE = 0.2  # seconds between two checks of an awaited tablespace's leader
 LOOKED = 0.005  # seconds for which it is known until when this node serves: asked for with every message
 
 

@@ -12,7 +12,7 @@ from replication.stores.regional import RegionalStore, sweep_regional
 
 log = logging.getLogger("shoal.cluster")
 
-SWEEP = 600.0  # seconds between two looks for what is no longer needed; every node of the region does it
+SWEEP = 600.0  # seconds between two sweeps; every node of the region sweeps
 
 
 class Region:

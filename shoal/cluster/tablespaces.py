@@ -107,7 +107,7 @@ class TablespaceReplica:
         self.goal: int | None = None  # LSN that it has to reach before that, once it is known
         self.leading = False
         self.led = asyncio.Event()
-        self.has_waiters = False  # by another log, which tells of it
+        self.has_waiters = False  # another log has entries of its transactions
         self.existence_check = asyncio.Event()  # whether it has znodes
         self.log: ReplicatedLog
         self.checkpoints: CheckpointKeeper | None = None
@@ -188,7 +188,7 @@ class ClusterTablespaces:
         self.holdings = ReplicaHoldings(self)
         self.leaderships = Leaderships(self)
         self.found: dict[bytes, Tablespace] = {}
-        self.dropped: Collection[bytes] = ()  # what was dropped is gone from the cluster's store too
+        self.dropped: Collection[bytes] = ()  # empty, because a drop removes a tablespace from the cluster's store too
         self.node: EngineNode
         self._positions: dict[bytes, Position] = {}
         self._replicas: dict[bytes, TablespaceReplica] = {}
@@ -393,7 +393,9 @@ class ClusterTablespaces:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            if isinstance(error, SqlError) and error.sqlstate == "42704":  # it has been dropped; the row tells soon
+            if (
+                isinstance(error, SqlError) and error.sqlstate == "42704"
+            ):  # it has been dropped; the catalog's row follows soon
                 self.apply_order.leave(replica.identity)
                 return
             self.context.fatal(error)

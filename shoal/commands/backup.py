@@ -89,7 +89,7 @@ async def _server_address(options: argparse.Namespace) -> str:
 async def _watch(where: str, bars: Bars) -> None:
     """Shows how far the backup is, until it is cancelled."""
     await asyncio.sleep(LOOK)
-    with contextlib.suppress(SqlError, ConfigError):  # the backup itself says what is wrong
+    with contextlib.suppress(SqlError, ConfigError):  # because the backup itself reports the error
         async with open_session(where) as connection:
             while True:
                 cursor = await connection.execute("SELECT shoal_backup_progress()")

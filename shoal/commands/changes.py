@@ -45,7 +45,9 @@ def run(options: argparse.Namespace) -> int:
         if reader.last is not None:
             print(f"stopped; continue with --after {reader.last}", file=sys.stderr)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: that is no mistake
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader has closed the pipe, which is no error
     except psycopg.Error as error:
         raise ConfigError(one_line(error)) from error
     return 0

@@ -95,7 +95,7 @@ class _ProgressWatch:
         self._thread = threading.Thread(target=self._read_progress, name="progress", daemon=True)
 
     def _read_progress(self) -> None:
-        with suppress(SqlError, ConfigError):  # the work itself says what is wrong
+        with suppress(SqlError, ConfigError):  # because the restore itself reports the error
             while not self._over.wait(LOOK):
                 for result in self._channel.run(self._query):
                     (row,) = result.rows

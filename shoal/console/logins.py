@@ -42,7 +42,7 @@ FAILURES = 5
 WINDOW = 60.0
 CHECKS = 4
 ROLES_WATCHED = 1000
-SWEEP = 15.0  # seconds between two looks at what has ended
+SWEEP = 15.0  # seconds between two removals of ended logins
 
 _WITHOUT_ACCESS = verifier("")  # in place of a verifier where there is no such role: a guess costs the same
 

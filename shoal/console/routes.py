@@ -49,7 +49,7 @@ NONCE = "{{nonce}}"  # where the page wants it
 ROWS = 1000  # of a result, unless the request says otherwise
 MOST_ROWS = 10_000
 TOKEN = "X-Shoal-Token"
-BODY_LIMIT = 1 << 20  # bytes of a request: what is longer is no statement that somebody wrote
+BODY_LIMIT = 1 << 20  # bytes of a request; nobody types a longer statement
 NAME_LIMIT = 1000  # characters of a role, a password, a database, a tab
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -175,7 +175,9 @@ class _Console:
         database = _text(body, "database") or role
         parts = self._admin.parts
         address = request.remote or "127.0.0.1"
-        if not (request.secure or is_loopback(address)):  # Admin does not listen like this: what it guards is too dear
+        if not (
+            request.secure or is_loopback(address)
+        ):  # Admin never listens like this; checked again, because passwords are at stake
             raise SqlError("28000", "a password from another machine is accepted over https only")
         asked = {"user": role, "database": database}
         trusted = parts.server.authentication(asked, address, secure=request.secure) is None

@@ -150,7 +150,7 @@ class _Run:
         except SqlError as error:
             self.error = error
             return
-        limit = self._limit + 1 if self._limit else 0  # one more tells whether there are more
+        limit = self._limit + 1 if self._limit else 0  # one more row, to see whether there are more
         self._connection.send(client_core.bind(b"", b"", values) + client_core.execute(b"", limit))
 
     async def _take_frame(self, frame: Frame) -> None:
@@ -160,7 +160,7 @@ class _Run:
         elif kind == 0x43:  # CommandComplete
             self._command = client_core.strings(frame.body)[0]
         elif kind == 0x73:  # PortalSuspended
-            self._command = ""  # what it did as a whole, nobody has asked
+            self._command = ""  # because the statement was not run to its end
         elif kind == 0x45:  # ErrorResponse
             self.error = self.error or client_core.report_error(frame.body)
         elif kind == 0x5A:  # ReadyForQuery

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-logging.getLogger("shoal").addHandler(logging.NullHandler())  # a library's messages are for who asks for them
+logging.getLogger("shoal").addHandler(
+    logging.NullHandler()
+)  # a library logs nothing unless the program configures logging
 
 MEMORY = ":memory:"
 """In place of a directory: a temporary one, which is gone when the database is closed."""
 
 _open: set[Database] = set()  # held until each is closed: its thread must not outlive the interpreter
-_ended = threading.Event()  # the program is at its end, which closes what is open: nothing more may be opened
+_ended = threading.Event()  # the program ends and closes what is open, so nothing more may be opened
 
 
 REFUSED: Mapping[str, str] = {
@@ -248,7 +250,7 @@ def connect(path: str | Path, **settings: Any) -> Connection:
         return found.connect()
     database = open(path, **settings)
     connection = database.connect()
-    if database._temporary:  # nobody else has it
+    if database._temporary:  # no other caller has it
         connection.on_close = database.close
     return connection
 

@@ -168,7 +168,7 @@ class Link(asyncio.Transport):
         self._told_to_wait = False
         self._sent = self._taken = 0  # bytes; the one by the caller's thread, the other by the engine's
         self._sender_waits = False
-        self._reads = True  # the server takes what is sent
+        self._reads = True  # whether the server reads
         self._closing = False
         self._lost = False
         self._protocol: Any = None
@@ -282,7 +282,9 @@ class Link(asyncio.Transport):
         if self.get_write_buffer_size() > WRITE_BEHIND and not self._told_to_wait:
             self._told_to_wait = True
             self._protocol.pause_writing()
-            if self.get_write_buffer_size() < WRITE_BEHIND // 4:  # it was read meanwhile, by one who did not know yet
+            if (
+                self.get_write_buffer_size() < WRITE_BEHIND // 4
+            ):  # the reader has taken it meanwhile, without knowing that the server waits
                 self._engine.loop.call_soon(self._resume_writing)
 
     def can_write_eof(self) -> bool:

@@ -21,7 +21,7 @@ from shoal_spark.jobs.summary import JobError
 from shoal_spark.reader import columns_of
 from shoal_spark.types import SqlColumn
 
-HOLD_SECONDS = 3600  # for which a moment stays while nobody begins to read with it
+HOLD_SECONDS = 3600  # for which a snapshot stays without a new read
 _NOT_PASSED_ON = (
     "password",
     "hostaddr",

@@ -29,7 +29,7 @@ from shoal_spark.source import ShoalDataSource
 
 T = TypeVar("T")
 LOOK = 0.25  # seconds between two looks at how far Spark is
-LET_GO = 60.0  # seconds that an interrupted write has for taking back what it has done
+LET_GO = 60.0  # seconds that an interrupted write has to undo its changes
 _LOGGING = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
