@@ -9,5 +9,5 @@ from shoal.cluster.controller import ControllerSettings
 
 
 def install() -> None:
-    quick = functools.partial(ControllerSettings, interval=0.3, rest=1.0, tied=8.0)
+    quick = functools.partial(ControllerSettings, interval=0.3, rest_after_move=1.0, rest_after_joint_use=8.0)
     member.ControllerSettings = quick  # type: ignore[misc,assignment]

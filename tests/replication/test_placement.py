@@ -240,7 +240,7 @@ class World:
         left = self.picture.recently_left
         if isinstance(change, MoveLeader) and change.why != "preferred":
             left |= {(change.tablespace, change.leader)}
-        self.picture = replace(self.picture, tablespaces=items, left=left)
+        self.picture = replace(self.picture, tablespaces=items, recently_left=left)
 
     @property
     def items(self) -> list[TablespacePlacement]:

@@ -236,7 +236,7 @@ async def test_what_was_moved_is_not_moved_back(world: World) -> None:
 async def test_a_replica_far_behind_is_not_asked_to_lead(world: World) -> None:
     spec = Spec("t", ("a", "b"), 2, preferred_leader="b")
     await world.tablespace(T, spec, "a", live="ab", applied=0)
-    near, far = replace(SETTINGS, close=7), replace(SETTINGS, close=6)
+    near, far = replace(SETTINGS, max_lag=7), replace(SETTINGS, max_lag=6)
     assert await (await world.controller("a", settings=far)).run_once() is None
     assert await (await world.controller("a", settings=near)).run_once() == MoveLeader(T, "a", "b", "preferred")
 
@@ -315,7 +315,7 @@ async def test_hand_overs_outlive_a_broken_connection_and_requests_that_cannot_b
 
 async def test_a_tablespace_that_was_needed_together_with_others_stays_for_a_while(world: World) -> None:
     await world.tablespace(T, Spec("t", ("a", "b"), 2, preferred_leader="b"), "a", live="ab", tied=world.clock.wall())
-    controller = await world.controller("a", settings=replace(SETTINGS, tied=30.0))
+    controller = await world.controller("a", settings=replace(SETTINGS, rest_after_joint_use=30.0))
     assert await controller.run_once() is None
     world.clock.now += 31.0
     assert await controller.run_once() == MoveLeader(T, "a", "b", "preferred")
