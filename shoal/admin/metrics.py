@@ -23,7 +23,8 @@ from catalog.functions.system import RELEASE
 from catalog.schema import Database
 from engine.cluster_view import THIS_NODE, Alone, ClusterView, TablespaceView, here, spaces_of
 from engine.node.node import Node
-from engine.session.system import state_of
+from engine.session.activity import state_of
+from engine.session.open_sessions import open_sessions
 from shoal.admin.health import find_problem
 from shoal.admin.server import Admin, AdminParts
 

@@ -14,9 +14,9 @@ placement leaves it where it is for a while.
 The storage refuses what only a leader may do (`Stores.guard`): writes, and reads of entries that are not durable yet.
 After such an error the leadership is gathered, so a retry of the transaction succeeds.
 
-The schema. A schema change has a part in every tablespace that it concerns (engine/node/affected_tablespaces.py). So it commits only
-while the home leads all of them, and a leader that has been replaced cannot commit it. The next leader of a tablespace
-applies its log up to the head, and with each such part the entries of pg_default up to the same commit
+The schema. A schema change has a part in every tablespace that it concerns (engine/node/affected_tablespaces.py). So it
+commits only while the home leads all of them, and a leader that has been replaced cannot commit it. The next leader of
+a tablespace applies its log up to the head, and with each such part the entries of pg_default up to the same commit
 (apply_order.py). Moreover it applies pg_default up to its current head (`has_schema`) before it leads.
 
 A prepared transaction (engine/txn/two_phase.py) has parts in the same way: the next leader of one of its tablespaces
