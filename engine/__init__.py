@@ -44,10 +44,10 @@ is its `Tablespace`, and nothing is paid for others. The first CREATE TABLESPACE
   nothing. It gets an empty part there, because it cannot survive without what it stands on. Records of sequences count
   as read.
 - In a cluster, another node may lead each tablespace. The statement's text and the schema tell which ones it concerns
-  (statements/statement_tablespaces.py, node/affected_tablespaces.py). The connection finds the place (`_place` in
-  wire/carrying.py). The leader of pg_default gathers what it lacks (shoal/cluster/leadership.py). `Stores.guard`
-  protects what a node does not lead: to write there, or to look at what is sequenced, fails with 40001, whatever the
-  text has told.
+  (statements/statement_tablespaces.py, node/affected_tablespaces.py). The connection chooses the leader
+  (`_choose_leader` in wire/leader_forwarding.py). The leader of pg_default gathers what it lacks
+  (shoal/cluster/leadership.py). `Stores.guard` protects what a node does not lead: to write there, or to look at what
+  is sequenced, fails with 40001, whatever the text has told.
 - In a cluster, a tablespace may be on some nodes only (shoal/cluster/replica_placement.py). A node gets one while it
   runs: restored and followed, unseen, while the others do not wait for it. It is attached in the turn in which it is as
   far as all that they have shown of its transactions (`expect`, `awaited_lsn` and `join` of `ApplyOrder`,

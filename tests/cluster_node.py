@@ -31,10 +31,10 @@ from engine.columnar.client import WorkerClient
 from engine.node.node import Node
 from engine.storage.tablespace import Tablespace
 from shoal.stacks import raise_stack_limits
-from wire.carrying import Cluster
-from wire.peering import introduce
-from wire.relay import Target
+from wire.leader_forwarding import ForwardingServices
+from wire.peer_authentication import introduce
 from wire.server import Server
+from wire.session_proxy import LeaderAddress
 
 SECRET = b"a secret of the tests' cluster"
 IDENTITY = b"tests' cluster 1"
@@ -178,23 +178,23 @@ class ScriptedReplica:
 
 
 class ScriptedLocator:
-    """wire.relay.Locator: the leader is who the file names."""
+    """wire.session_proxy.Locator: the leader is who the file names."""
 
     def __init__(self, folder: Path, node: str) -> None:
         self._file = folder / "leader"
         self._node = node
 
-    async def leader(self, tablespace: str, not_this: Target | None = None) -> Target:
+    async def leader(self, tablespace: str, not_this: LeaderAddress | None = None) -> LeaderAddress:
         for attempt in range(10):
             words = self._file.read_text().split()
             if len(words) == 2 and words[0] != self._node:
-                target = Target(words[0], "127.0.0.1", int(words[1]))
+                target = LeaderAddress(words[0], "127.0.0.1", int(words[1]))
                 if target != not_this or attempt == 9:
                     return target
             await asyncio.sleep(0.02)
         raise SqlError("57P03", f'tablespace "{tablespace}" has no leader at the moment')
 
-    def introduce(self, target: Target, parameters: Mapping[str, str], client: str) -> dict[str, str]:
+    def introduce(self, target: LeaderAddress, parameters: Mapping[str, str], client: str) -> dict[str, str]:
         return introduce(parameters, SECRET, node=self._node, target=target.node, client=client)
 
 
@@ -283,7 +283,7 @@ async def _run(folder: Path, name: str, first: bool) -> None:
         node.bootstrap()
     else:
         node.follow()
-    cluster = Cluster(replica, name, SECRET, ScriptedLocator(folder, name), DEADLINE)
+    cluster = ForwardingServices(replica, name, SECRET, ScriptedLocator(folder, name), DEADLINE)
     server = Server(node, "127.0.0.1", 0, cluster=cluster)
     port = await server.start()
     commands = Commands(folder, name, port, replica)

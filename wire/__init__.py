@@ -7,23 +7,23 @@
     copy_feed.py          COPY data on its way to the statement
     encoded.py            connections in another encoding than UTF8 (catalog/encodings.py)
     server.py             the TCP server;  tls.py  TLS
-    host_rules.py, scram.py, guessing.py    who may connect, and how he proves who he is (the configuration of this:
-                          shoal/access.py)
+    host_rules.py         who may connect from where;  scram.py  passwords;  password_throttle.py  delays guesses (the
+                          configuration: shoal/access.py)
 
 **The cached path.** Bind, Describe, Execute and Sync of a plan that is ready are taken in one step. A lone Query, or an
 execution of a kind that came before, needs no buffer and no events (`_take_whole` in connection.py), nor does one that
-waited for a lock (`Whole` in core.py). Answers are sent when everything that has arrived is answered. Of the 67 us of
-processor time of a TPC-B transaction, without system calls, BEGIN takes 6, a SELECT 6.5, an UPDATE 9 to 13, an INSERT
-11, COMMIT 13 (one 2-core machine, shared with other work).
+waited for a lock (`WaitingExecution` in core.py). Answers are sent when everything that has arrived is answered. Of the
+67 us of processor time of a TPC-B transaction, without system calls, BEGIN takes 6, a SELECT 6.5, an UPDATE 9 to 13, an
+INSERT 11, COMMIT 13 (one 2-core machine, shared with other work).
 
 In a cluster:
 
-    carrying.py           a connection on a node: what the node runs itself, and what it carries to the leader
-    reaching.py           which tablespaces its statements concern
-    relay.py, relay_host.py, relay_cycle.py, client.py, client_core.py    the session at the leader
-    frozen.py             a leader that takes nothing any more
-    carriers.py           which nodes carry sessions here: these sessions end with their node
-    peering.py            how nodes recognise each other
+    leader_forwarding.py  a connection on a node: runs statements here, or forwards them to the leader
+    leader_selection.py   finds the tablespaces that its statements concern
+    session_proxy.py, proxy_host.py, proxy_cycle.py, client.py, client_core.py    forwards the session to the leader
+    frozen_leader.py      a leader that takes nothing any more
+    forwarded_sessions.py the sessions that other nodes forward here; they end with their node
+    peer_authentication.py  how nodes authenticate each other
 
 The front door (`shoal router`): router.py, roster.py. SQL over HTTP: http.py, json_values.py.
 """

@@ -1,4 +1,4 @@
-"""What a session tells its client: engine/session's `Sink` over the bytes of a connection.
+"""The answers of a session to its client: engine/session's `Sink` over the bytes of a connection.
 
 Rows leave when FLUSH_AT bytes have gathered, and wait while the client does not read. COPY from the client moves from
 the protocol core to a feed (wire/copy_feed.py) until its data ends.
@@ -64,7 +64,7 @@ class Answers(Channel):
         session.settings.changed.clear()
 
     def _follow_encoding(self, session: Session) -> None:
-        """What is sent from now on is in the client's encoding; nothing is to be done while that is UTF8."""
+        """Encodes later answers in the client's encoding; does nothing while that is UTF8."""
         if "client_encoding" in session.settings.changed:
             self.flush()
             self._use_encoding(ENCODINGS[session.settings.get("client_encoding")])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BATCH = 256  # rows in one go: some milliseconds, then others get their turn
 
 
-def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> Ran | None:
+def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> BatchResult | None:
     """Runs what a Bind begins, if that is a batch: what it did, up to the first execution that fails or has to wait.
     None: nothing has happened, it is to be taken one by one."""
     prepared = session.ready_plan(bind.statement)
@@ -57,7 +57,7 @@ def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> 
     head = messages.BIND_COMPLETE + messages.NO_DATA if batch.described else messages.BIND_COMPLETE
     if together is not None and session.rows.together(prepared, rows):
         answer = head + complete_bytes(prepared.plan.command, together.rows)
-        return Ran(batch, len(batch.ends), len(rows), answer * len(batch.ends), None)
+        return BatchResult(batch, len(batch.ends), len(rows), answer * len(batch.ends), None)
     if together is not None:
         rows = together.executions(rows)
     counts, failed = session.rows.each(prepared, run, rows)
@@ -66,21 +66,21 @@ def run_batch(session: Session, machine: core.ProtocolCore, bind: core.Bind) -> 
     answers = [head + complete_bytes(prepared.plan.command, count) for count in counts]
     if failed is not None:
         answers.append(head)
-    return Ran(batch, len(answers), len(answers) * values, b"".join(answers), failed)
+    return BatchResult(batch, len(answers), len(answers) * values, b"".join(answers), failed)
 
 
-class Ran:
-    """What was done of a batch: so many executions of so many rows together, their answers, and the error of the last
-    one, if that failed."""
+class BatchResult:
+    """The result of a batch: the number of executions and rows, their answers, and the error of the last one, if it
+    failed."""
 
-    __slots__ = ("answers", "batch", "executions", "failed", "rows")
+    __slots__ = ("answers", "batch", "error", "executions", "rows")
 
     def __init__(self, batch: core.Batch, executions: int, rows: int, answers: bytes, failed: SqlError | None) -> None:
         self.batch = batch
         self.executions = executions
         self.rows = rows
         self.answers = answers
-        self.failed = failed
+        self.error = failed
 
 
 def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> Sequence[Sequence[object]]:
@@ -104,17 +104,17 @@ def _read(prepared: Prepared, bind: core.Bind, batch: core.Batch, each: int) -> 
 
 
 def _column(values: Values, decode: ParameterDecoder, many: Reader | None) -> Sequence[object]:
-    """One parameter of every row; `many` reads many values, if the type has that."""
+    """The values of one parameter in every row; `many` reads many values, if the type has that."""
     if values.shortest >= 0:
-        return _present(values, decode, many)
+        return _decode_present(values, decode, many)
     if values.longest < 0:
         return [None] * len(values)
     given = values.lengths >= 0
-    known = iter(_present(values.take(given), decode, many))
+    known = iter(_decode_present(values.take(given), decode, many))
     return [next(known) if there else None for there in given.tolist()]
 
 
-def _present(values: Values, decode: ParameterDecoder, many: Reader | None) -> Sequence[object]:
+def _decode_present(values: Values, decode: ParameterDecoder, many: Reader | None) -> Sequence[object]:
     """Values none of which is NULL. What comes more than once is read once."""
     read = many(values) if many is not None and len(values) >= FEW else None
     if read is not None:

@@ -1,4 +1,4 @@
-"""The client side of protocol 3 over asyncio, for carrying a session to another node.
+"""The client side of protocol 3 over asyncio, for forwarding a session to another node.
 
     connection = await ClientConnection.open("10.0.0.2", 5432, {"user": "postgres", "database": "postgres"})
     connection.send(client_core.query(b"SELECT 1"))
@@ -7,7 +7,7 @@
 It sends what it is given and gives back what comes, frame by frame (wire/client_core.py); it knows nothing of
 statements. One reader at a time.
 
-Bounds: reading stops while READ_AHEAD bytes wait for `receive`; `drained` waits while the transport holds more than
+Bounds: reading stops while READ_AHEAD bytes wait for `receive`; `drain` waits while the transport holds more than
 WRITE_BEHIND bytes. Nothing waits for ever by itself but `receive`, whose callers know how long a statement may take
 (`asyncio.timeout`). The other side's machine may vanish without a word: TCP's keep-alive ends the connection within
 about 30 s.
@@ -145,7 +145,7 @@ class ClientConnection(asyncio.Protocol):
         if not self.lost:
             self._transport.write(data)
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Waits while the other side does not read what it was sent."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
@@ -202,7 +202,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._stream.receive_data(data)
-        if self._stream.buffered > READ_AHEAD and not self._paused:
+        if self._stream.buffered_bytes > READ_AHEAD and not self._paused:
             self._paused = True
             self._transport.pause_reading()
         self._wake(self._arrival)

@@ -35,7 +35,7 @@ class Frame(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """What follows the header; not for bulk frames."""
+        """The bytes after the header; not for bulk frames."""
         return self.data[5:]
 
 
@@ -64,7 +64,7 @@ class FrameStream:
         self._position = 0
 
     @property
-    def buffered(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes received and not yet given out."""
         return len(self._buffer) - self._position
 
@@ -74,7 +74,7 @@ class FrameStream:
         return self._rest == 0
 
     def take_rest(self) -> bytes:
-        """Everything that is buffered, as it came."""
+        """Everything that is buffered, unchanged."""
         data, self._buffer, self._position = self._buffer[self._position :], b"", 0
         return data
 
@@ -91,7 +91,7 @@ class FrameStream:
             return None
         length = _LENGTH(buffer, start + 1)[0]
         if not 4 <= length <= self._limit:
-            raise broken(f"invalid length {length} of message type 0x{kind:02X}")
+            raise protocol_error(f"invalid length {length} of message type 0x{kind:02X}")
         end = start + 1 + length
         if end > size:
             return None
@@ -105,7 +105,7 @@ class FrameStream:
         while position + 5 <= size and buffer[position] == kind:
             length = _LENGTH(buffer, position + 1)[0]
             if length < 4:
-                raise broken(f"invalid length {length} of message type 0x{kind:02X}")
+                raise protocol_error(f"invalid length {length} of message type 0x{kind:02X}")
             position += 1 + length
         self._kind = kind
         end = min(position, size)
@@ -114,8 +114,8 @@ class FrameStream:
         return Frame(kind, buffer[start:end]) if end > start else None
 
 
-def broken(message: str) -> SqlError:
-    """08P01 (FATAL): the other side does not speak the protocol."""
+def protocol_error(message: str) -> SqlError:
+    """The error (08P01, FATAL) for another side that violates the protocol."""
     return SqlError("08P01", message, severity="FATAL")
 
 
@@ -192,8 +192,8 @@ def copy_fail(reason: str) -> bytes:
     return message(b"f", reason.encode() + b"\0")
 
 
-def encoded(event: core.Event) -> bytes:
-    """The message that the protocol core gave as an event, as bytes again. ValueError for one of the start-up."""
+def encode_event(event: core.Event) -> bytes:
+    """Encodes an event of the protocol core as its message. ValueError for an event of the start-up."""
     match event:
         case core.Query(sql=sql):
             return query(sql)
@@ -255,7 +255,7 @@ def strings(body: bytes) -> list[str]:
 
 
 class Column(NamedTuple):
-    """One field of a RowDescription."""
+    """A field of a RowDescription."""
 
     name: str
     type_oid: int

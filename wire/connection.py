@@ -1,4 +1,4 @@
-"""One client connection: the protocol core's events, and the session's answers.
+"""One client connection: passes the protocol core's events to the session, and its answers to the client.
 
 Events are taken one by one. Most are answered at once (the cached path); one that must wait (for a lock, the worker, a
 commit) sets `busy`, and the events behind it stay in the core until it is done. Answers gather in `_out` and leave in
@@ -8,7 +8,8 @@ Bounds: reading pauses while a statement runs and more than READ_AHEAD bytes wai
 pipeline, wait while the transport holds more than WRITE_BEHIND bytes (asyncio's write buffer limits); COPY has a bound
 of its own (wire/copy_feed.py). A pipeline gives way to the other connections after TURN answers.
 
-A node of a cluster has wire/carrying.py's connections, which ask first whether the node may run what has arrived.
+A node of a cluster has wire/leader_forwarding.py's connections, which ask first whether the node may run what has
+arrived.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from wire.answers import Answers
 from wire.batches import run_batch
 from wire.copy_feed import CopyFeed
 from wire.encoded import ClientEncoding, EncodedOut
-from wire.guessing import Guesses
 from wire.messages import READY
+from wire.password_throttle import PasswordThrottle
 from wire.ready import ReadyExecution, complete_bytes, description, ready_execution
 from wire.scram import MECHANISM, Exchange
 
@@ -58,11 +59,11 @@ log = logging.getLogger("shoal.wire")
 
 
 class Host(Protocol):
-    """What a connection asks of the server that accepted it."""
+    """The part of the server that its connections use."""
 
     authentication_timeout: float
     tls: ssl.SSLContext | None
-    guesses: Guesses
+    guesses: PasswordThrottle
 
     def authentication(self, parameters: dict[str, str], address: str, secure: bool) -> Exchange | None:
         """What the client has to prove, None: nothing. Raises 28000 (FATAL) if nobody is let in like this."""
@@ -71,8 +72,8 @@ class Host(Protocol):
         """The session of a client that is who it says. Raises 28000, 3D000, 53300, 55000, 57P03 (FATAL)."""
 
     def cancel(self, process_id: int, secret: bytes) -> None: ...
-    def connected(self, connection: Connection) -> None: ...
-    def disconnected(self, connection: Connection) -> None: ...
+    def add_connection(self, connection: Connection) -> None: ...
+    def remove_connection(self, connection: Connection) -> None: ...
     def flush_soon(self, flush: Callable[[], None]) -> None:
         """Calls `flush` when everything that has arrived by now is answered: reads first, then writes. A write wakes
         its reader, and a reader woken in the middle of a batch takes the processor from the rest of it."""
@@ -84,7 +85,7 @@ class Connection(Answers):
         self.host = host
         self.busy = False
         self._batched = 0  # rows of batches in this turn, whose answers are one piece each
-        self._resting = False  # between two turns of a pipeline, or until the client has read what it was sent
+        self._is_yielding = False  # between two turns of a pipeline, or until the client has read what it was sent
         self._timer: asyncio.TimerHandle | None = None  # until it has a session
         self._secure = False  # by TLS
         self._unfinished: Holding | None = None  # bytes that have arrived and are no whole message yet
@@ -111,7 +112,7 @@ class Connection(Answers):
             core.Proof: self._on_proof,
             core.CancelRequest: self._on_cancel,
             core.FunctionCall: self.take_function_call,
-            core.Whole: self._on_whole,
+            core.WaitingExecution: self._on_waiting_execution,
         }
 
     # ---- asyncio.Protocol ---------------------------------------------------------------------------------------
@@ -119,32 +120,35 @@ class Connection(Answers):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._limit_writes()
-        self._timer = asyncio.get_running_loop().call_later(self.host.authentication_timeout, self._late)
-        self.host.connected(self)
+        self._timer = asyncio.get_running_loop().call_later(
+            self.host.authentication_timeout, self._on_authentication_timeout
+        )
+        self.host.add_connection(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._timer is not None and not self._goes_on(data):
+        if self._timer is not None and not self._takes_messages(data):
             return
         taken_whole = self._encoding is None and self.session is not None  # by clients that speak UTF8
-        if taken_whole and not self.busy and not self._resting and self._take_whole(data):
+        if taken_whole and not self.busy and not self._is_yielding and self._take_whole(data):
             return
-        self._take_in(data)
+        self._receive(data)
 
-    def _take_in(self, data: bytes) -> None:
-        """What arrived is kept, and taken as messages as soon as it is their turn."""
+    def _receive(self, data: bytes) -> None:
+        """Keeps what has arrived, and takes its messages as soon as it is their turn."""
         self.core.receive_data(data)
         if self._copy is not None:
             self._take_copy()
-        elif not self.busy and not self._resting:
+        elif not self.busy and not self._is_yielding:
             self._process()
-        elif self.core.buffered > READ_AHEAD:
+        elif self.core.buffered_bytes > READ_AHEAD:
             self.pause("busy")
-        if self.core.buffered > READ_AHEAD or self._unfinished is not None:
+        if self.core.buffered_bytes > READ_AHEAD or self._unfinished is not None:
             self._hold_input()
 
     def _hold_input(self) -> None:
-        """What has arrived of a large message counts; a client that sends more than there is room for is let go."""
-        session, size = self.session, self.core.buffered
+        """Counts the bytes of an unfinished large message against the memory; closes a connection that sends more than
+        there is room for."""
+        session, size = self.session, self.core.buffered_bytes
         if size <= READ_AHEAD or session is None or self.closing:
             self._unfinished = None
             return
@@ -156,17 +160,17 @@ class Connection(Answers):
         except SqlError as error:
             self._fatal(error)
 
-    def _goes_on(self, data: bytes) -> bool:
-        """Of a connection that had no session when something arrived last: whether that is to be taken as messages."""
+    def _takes_messages(self, data: bytes) -> bool:
+        """Whether bytes that arrived at a connection that had no session before are to be taken as messages."""
         if self.session is not None:
             assert self._timer is not None
             self._timer.cancel()
             self._timer = None
-        elif data[0] == tls.HELLO and not (self._secure or self.busy or self.core.buffered or self._exchange):
+        elif data[0] == tls.HELLO and not (self._secure or self.busy or self.core.buffered_bytes or self._exchange):
             if self.host.tls is not None:
                 self._begin_tls(data)
                 return False
-        elif self.core.buffered + len(data) > core.PROOF_LIMIT + READ_AHEAD:
+        elif self.core.buffered_bytes + len(data) > core.PROOF_LIMIT + READ_AHEAD:
             self._fatal(core.violation("too much was sent before the start-up was over"))
             return False
         return True
@@ -183,7 +187,7 @@ class Connection(Answers):
             try:
                 self.take_query(query)
             except Exception as error:
-                self._failed(query, error)
+                self._handle_error(query, error)
         elif kind == BIND:
             found = self.core.whole_execution(data)
             if found is None:
@@ -192,11 +196,11 @@ class Connection(Answers):
                 if not self._execute_at_once(*found, False):
                     return False
             except LockWait as wait:
-                self._wait_whole(core.Whole(*found, data), wait)
+                self._wait_for_lock(core.WaitingExecution(*found, data), wait)
                 self._process()
                 return True
             except Exception as error:
-                self._failed(core.Whole(*found, data), error)
+                self._handle_error(core.WaitingExecution(*found, data), error)
                 self._process()
                 return True
         else:
@@ -215,7 +219,7 @@ class Connection(Answers):
             self._drained.set_result(None)
         if self._copy is not None:
             self._copy.end(SqlError("08006", "client connection lost during COPY"))
-        self.host.disconnected(self)
+        self.host.remove_connection(self)
         session = self.session
         if session is not None:
             session.cancel()
@@ -238,18 +242,18 @@ class Connection(Answers):
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
-        if self._resting:
+        if self._is_yielding:
             asyncio.get_running_loop().call_soon(self._next_turn)
 
-    def _rest(self) -> None:
-        """Leaves the rest of a pipeline for another turn."""
-        self._resting = True
+    def _yield_turn(self) -> None:
+        """Leaves the rest of a pipeline for another turn of the loop."""
+        self._is_yielding = True
         if self._drained is None:
             asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
-        if self._resting and self._drained is None:
-            self._resting = False
+        if self._is_yielding and self._drained is None:
+            self._is_yielding = False
             self.resume("busy")
             if not self.closing:
                 self._process()
@@ -257,7 +261,7 @@ class Connection(Answers):
     def eof_received(self) -> bool:
         return False
 
-    def _late(self) -> None:
+    def _on_authentication_timeout(self) -> None:
         if self.session is None:
             self._close()
 
@@ -269,13 +273,13 @@ class Connection(Answers):
         need_data = core.NEED_DATA
         sent = self._batched = 0
         try:
-            while self.core.buffered and not self.busy and not self.closing:
+            while self.core.buffered_bytes and not self.busy and not self.closing:
                 if len(self._out) >= FLUSH_PIECES or self._batched >= TURN:
                     sent += len(self._out) + self._batched
                     self._batched = 0
                     self.flush()
                     if sent >= TURN or self._drained is not None:
-                        self._rest()
+                        self._yield_turn()
                         return
                 event = next_event()
                 if event is need_data:
@@ -283,19 +287,19 @@ class Connection(Answers):
                 try:
                     handlers[type(event)](event)
                 except Exception as error:
-                    self._failed(event, error)
+                    self._handle_error(event, error)
         except SqlError as error:
             self._fatal(error)
         if self._out and not self._flushing:
             self._flushing = True
             self.host.flush_soon(self.flush)
 
-    def _failed(self, event: object, error: Exception) -> None:
-        """What an error does depends on the message that met it (55.2.2, 55.2.3)."""
+    def _handle_error(self, event: object, error: Exception) -> None:
+        """Handles an error as its message demands (55.2.2, 55.2.3)."""
         if not isinstance(error, SqlError):
-            error = self._defect(error)
-        if isinstance(event, core.Whole):  # as if its Bind had failed: the rest is skipped up to its Sync
-            self.core.unread(event.data)
+            error = self._internal_error(error)
+        if isinstance(event, core.WaitingExecution):  # as if its Bind had failed: the rest is skipped up to its Sync
+            self.core.push_back(event.data)
             self.core.next_event()
         if self.session is None or error.severity == "FATAL":
             self._fatal(error)
@@ -304,8 +308,8 @@ class Connection(Answers):
         else:
             self._extended_failed(error)
 
-    def _defect(self, error: BaseException) -> SqlError:
-        """XX000: an error that is ours. The log has the traceback. Others are the operating system's."""
+    def _internal_error(self, error: BaseException) -> SqlError:
+        """The error (XX000) for a defect, whose traceback goes to the log; or that of an OSError."""
         if isinstance(error, TooLong):
             return too_long()
         known = told(error)
@@ -325,7 +329,7 @@ class Connection(Answers):
         if not self.closing:
             self._fatal(error)
 
-    def _terminated(self, error: SqlError) -> None:
+    def _on_terminate_request(self, error: SqlError) -> None:
         """pg_terminate_backend() when no statement runs; a commit that is under way is acknowledged."""
         if not self.busy:
             self.shut_down(error)
@@ -339,7 +343,7 @@ class Connection(Answers):
         parameters = {name: value for name, value in event.parameters.items() if not name.startswith("_pq_.")}
         self._exchange = self._authentication(parameters)
         if self._exchange is None:
-            self._enter(event, parameters)
+            self._start_session(event, parameters)
             return
         self._entering = event, parameters
         self.core.authenticate()
@@ -368,7 +372,7 @@ class Connection(Answers):
                 return
             self._write(messages.authentication_step(messages.SASL_FINAL, answer))
             self._entering = None
-            self._enter(*entering)
+            self._start_session(*entering)
             return
         mechanism, separator, rest = event.data.partition(b"\0")
         if not separator or len(rest) < 4 or int.from_bytes(rest[:4], "big") != len(rest) - 4:
@@ -381,12 +385,12 @@ class Connection(Answers):
         guesses, address = self.host.guesses, self._address
 
         def answer() -> None:
-            guesses.answered(address)
+            guesses.release(address)
             if not self.closing:
                 self._fatal(error)
 
         self.busy = True
-        delay = guesses.wrong(address)
+        delay = guesses.record_failure(address)
         if delay:
             asyncio.get_running_loop().call_later(delay, answer)
         else:
@@ -403,13 +407,13 @@ class Connection(Answers):
         self._transport.pause_reading()
         if not began:
             self._transport.write(messages.SSL_ACCEPTED)
-        asyncio.get_running_loop().create_task(self._secured(began))
+        asyncio.get_running_loop().create_task(self._finish_tls(began))
 
-    async def _secured(self, began: bytes) -> None:
+    async def _finish_tls(self, began: bytes) -> None:
         context = self.host.tls
         assert context is not None
         try:
-            if self.core.buffered:
+            if self.core.buffered_bytes:
                 raise tls.NotTlsError("received unencrypted data after SSL request")
             self._transport = await tls.upgrade(self._transport, self, context, self.host.authentication_timeout, began)
         except tls.NotTlsError as error:
@@ -422,13 +426,13 @@ class Connection(Answers):
         self.busy = False
         self._process()
 
-    def _enter(self, event: core.Startup, parameters: dict[str, str]) -> None:
-        """The client is who it says."""
+    def _start_session(self, event: core.Startup, parameters: dict[str, str]) -> None:
+        """Starts the session of an authenticated client."""
         session = self.session = self.host.open_session(parameters, self)
         if event.minor >= core.NEWEST_MINOR:
             session.secret = session.node.lengthen_secret(session.process_id)
-        session.client.terminator = self._terminated
-        session.client.on_told, session.client.tell_now = self._told, self._tell_now
+        session.client.terminator = self._on_terminate_request
+        session.client.on_told, session.client.tell_now = self._on_notification, self._send_notice_now
         session.client.address = _internet_address(self._transport.get_extra_info("peername"))
         session.client.server_address = _internet_address(self._transport.get_extra_info("sockname"))
         session.client.tls = _tls_of(self._transport)
@@ -437,7 +441,7 @@ class Connection(Answers):
         self.core.ready()
         self._write(messages.AUTHENTICATION_OK)
         session.settings.changed.clear()
-        for name in self._reported():
+        for name in self._startup_settings():
             self._write(messages.parameter_status(name, session.settings.get(name)))
         self._write(messages.message(b"K", session.process_id.to_bytes(4, "big") + session.secret))
         if session.may_time_out:
@@ -467,8 +471,8 @@ class Connection(Answers):
             self._encoding.copies_texts = not binary
         super().copy_out(columns, binary)
 
-    def _reported(self) -> Sequence[str]:
-        """The settings that the other side is told at the start."""
+    def _startup_settings(self) -> Sequence[str]:
+        """The settings that are reported at the start."""
         return REPORTED
 
     def _on_cancel(self, event: core.CancelRequest) -> None:
@@ -485,7 +489,7 @@ class Connection(Answers):
         try:
             found = find(session, event.sql)
             if found is None:
-                self._start(self._simple_query(event.sql))
+                self._start_task(self._simple_query(event.sql))
                 return
             prepared, parameters = found
             run = prepared.text_run or prepared.plan.text_run(prepared)
@@ -500,24 +504,24 @@ class Connection(Answers):
             elif prepared.plan.at_once:
                 answer = prepared.plan.answer(session, prepared, parameters, prepared.text_formats)
                 if answer is None:  # with its literals in place it is planned under the schema of its moment
-                    self._start(self._simple_query(event.sql))
+                    self._start_task(self._simple_query(event.sql))
                     return
                 data, command, count, lsn = answer
                 if (columns := prepared.plan.columns) is not None:
                     data = description(columns, columns.text_formats) + data
                 data += complete_bytes(command, count)
             else:
-                self._start(self._found_query(prepared, parameters))
+                self._start_task(self._run_found_query(prepared, parameters))
                 return
         except (RowPathFull, StalePlan) as error:
             # It is not handed on: what the plan has gathered would stay with its traceback.
             if isinstance(error, RowPathFull):
                 overflowed(session, prepared)
-            self._start(self._found_query(prepared, parameters))
+            self._start_task(self._run_found_query(prepared, parameters))
             return
         except LockWait as wait:
             if not self._run_when_granted(event, wait):
-                self._start(self._found_query(prepared, parameters, wait))
+                self._start_task(self._run_found_query(prepared, parameters, wait))
             return
         if session.notices:
             self._send_notices()
@@ -552,8 +556,8 @@ class Connection(Answers):
             self._error(error)
         return b""
 
-    def _told(self) -> None:
-        """Somebody has notified: what a client that says nothing is sent at once."""
+    def _on_notification(self) -> None:
+        """Sends notifications at once to a client that is idle."""
         session = self.session
         if session is None or session.notifying is None or self.busy or self.closing or session.transaction is not None:
             return
@@ -562,8 +566,8 @@ class Connection(Answers):
             self._flushing = True
             self.host.flush_soon(self.flush)
 
-    def _tell_now(self, notice: SqlError) -> None:
-        """What a client is to know while its statement waits."""
+    def _send_notice_now(self, notice: SqlError) -> None:
+        """Sends a notice while the client's statement waits."""
         if not self.closing:
             self.notice(notice)
             self.flush()
@@ -580,10 +584,10 @@ class Connection(Answers):
         limit = session.idle_timeouts["I" if session.status == "I" else "T"]
         if limit:
             error = idle_error(session.status)
-            self._timer = asyncio.get_running_loop().call_later(limit / 1000, self._idled, error)
+            self._timer = asyncio.get_running_loop().call_later(limit / 1000, self._on_idle_timeout, error)
 
-    def _idled(self, error: SqlError) -> None:
-        if not self.busy and not self.core.buffered:
+    def _on_idle_timeout(self, error: SqlError) -> None:
+        if not self.busy and not self.core.buffered_bytes:
             self.shut_down(error)
 
     def _await_commit(self, lsn: int, data: bytes) -> None:
@@ -594,14 +598,14 @@ class Connection(Answers):
             return
         self.busy = True
 
-        def durable() -> None:
+        def on_durable() -> None:
             self.busy = False
             if session.notices:
                 self._send_notices()
             self._ready(data)
             self._continue()
 
-        def lost(error: SqlError) -> None:
+        def on_lost(error: SqlError) -> None:
             self.busy = False
             if error.severity == "FATAL":
                 self._fatal(error)
@@ -609,7 +613,7 @@ class Connection(Answers):
                 self._query_failed(error)
             self._continue()
 
-        session.waits.await_commit(lsn, durable, lost)
+        session.waits.await_commit(lsn, on_durable, on_lost)
 
     def _query_failed(self, error: SqlError) -> None:
         session = self.session
@@ -619,7 +623,7 @@ class Connection(Answers):
         self._error(error)
         self._ready()
 
-    async def _found_query(
+    async def _run_found_query(
         self, prepared: Prepared, parameters: Sequence[object], wait: LockWait | None = None
     ) -> None:
         session = self.session
@@ -662,12 +666,12 @@ class Connection(Answers):
         assert self.session is not None
         self._extended = True
         if len(event.sql) >= LONG_TEXT:
-            self._start(self._parse_long(event))
+            self._start_task(self._parse_long(event))
             return
         try:
             extended.parse(self.session, event.name, event.sql, event.types)
         except PastWait:
-            self._start(self._parse_long(event))
+            self._start_task(self._parse_long(event))
             return
         self._out.append(messages.PARSE_COMPLETE)
 
@@ -695,7 +699,7 @@ class Connection(Answers):
 
     def take_large_bind(self, event: core.LargeBind) -> None:
         self._extended = True
-        self._start(self._bind_long(event))
+        self._start_task(self._bind_long(event))
 
     async def _bind_long(self, event: core.LargeBind) -> None:
         assert self.session is not None
@@ -726,8 +730,8 @@ class Connection(Answers):
             self._send_notices()
         self._out.append(ran.answers)
         self._batched += ran.rows
-        if ran.failed is not None:
-            raise ran.failed
+        if ran.error is not None:
+            raise ran.error
         return True
 
     def take_bind(self, event: core.Bind) -> None:
@@ -828,7 +832,7 @@ class Connection(Answers):
             session.shown = prepared = portal.prepared
             limit = max(event.limit, 0)
             if portal.started or (limit and prepared.fields is not None):
-                self._start(self._execute(portal, limit))
+                self._start_task(self._execute(portal, limit))
                 return
             run = prepared.plan.row_run(portal.formats)
             if run is not None:
@@ -839,7 +843,7 @@ class Connection(Answers):
                 if prepared.plan.at_once:
                     answer = prepared.plan.answer(session, prepared, portal.parameters, portal.formats)
                 if answer is None:
-                    self._start(self._execute(portal, limit))
+                    self._start_task(self._execute(portal, limit))
                     return
                 data, command, count, lsn = answer
                 data += complete_bytes(command, count)
@@ -849,10 +853,10 @@ class Connection(Answers):
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
                 overflowed(session, prepared)
-            self._start(self._execute(portal, limit))
+            self._start_task(self._execute(portal, limit))
             return
         except LockWait as wait:
-            self._start(self._execute(portal, limit, wait))
+            self._start_task(self._execute(portal, limit, wait))
             return
         if session.notices:
             self._send_notices()
@@ -873,14 +877,14 @@ class Connection(Answers):
             return
         self.busy = True
 
-        def durable() -> None:
+        def on_durable() -> None:
             self.busy = False
             if session.notices:
                 self._send_notices()
             self._out.append(data)
             self._continue()
 
-        def lost(error: SqlError) -> None:
+        def on_lost(error: SqlError) -> None:
             self.busy = False
             if error.severity == "FATAL":
                 self._fatal(error)
@@ -888,7 +892,7 @@ class Connection(Answers):
                 self._extended_failed(error)
             self._continue()
 
-        session.waits.await_commit(lsn, durable, lost)
+        session.waits.await_commit(lsn, on_durable, on_lost)
 
     async def _execute(self, portal: Portal, limit: int, wait: LockWait | None = None) -> None:
         session = self.session
@@ -930,7 +934,7 @@ class Connection(Answers):
 
     def take_function_call(self, event: core.FunctionCall) -> None:
         self._extended = False
-        self._start(self._call_function(event))
+        self._start_task(self._call_function(event))
 
     async def _call_function(self, event: core.FunctionCall) -> None:
         session = self.session
@@ -947,21 +951,21 @@ class Connection(Answers):
 
     # ---- what waits ---------------------------------------------------------------------------------------------
 
-    def _on_whole(self, event: core.Whole) -> None:
-        """A whole execution, once more after its wait."""
+    def _on_waiting_execution(self, event: core.WaitingExecution) -> None:
+        """Takes an execution again after its wait for a lock."""
         try:
             if not self._execute_at_once(event.execution, event.parameters, False):
-                self.core.unread(event.data)
+                self.core.push_back(event.data)
         except LockWait as wait:
-            self._wait_whole(event, wait)
+            self._wait_for_lock(event, wait)
 
-    def _wait_whole(self, event: core.Whole, wait: LockWait) -> None:
+    def _wait_for_lock(self, event: core.WaitingExecution, wait: LockWait) -> None:
         """Takes it again when the lock is granted; as events, and asking for the lock anew, where a timeout watches."""
         if not self._run_when_granted(event, wait):
             wait.ticket.cancel(canceled())
-            self.core.unread(event.data)
+            self.core.push_back(event.data)
 
-    def _run_when_granted(self, event: core.Query | core.Bind | core.Whole, wait: LockWait) -> bool:
+    def _run_when_granted(self, event: core.Query | core.Bind | core.WaitingExecution, wait: LockWait) -> bool:
         """Takes the message again when the lock that it waits for is granted, without a task of its own. False where a
         timeout has to watch over the wait, or something is asked after it."""
         session = self.session
@@ -972,14 +976,14 @@ class Connection(Answers):
         began = perf_counter()
         loop = asyncio.get_running_loop()
 
-        def done() -> None:  # within the commit that let the lock go: what follows has to wait for its turn
+        def on_done() -> None:  # within the commit that let the lock go: what follows has to wait for its turn
             session.waited += perf_counter() - began
-            loop.call_soon(self._granted, event, wait.ticket)
+            loop.call_soon(self._on_lock_granted, event, wait.ticket)
 
-        wait.ticket.add_done_callback(done)
+        wait.ticket.add_done_callback(on_done)
         return True
 
-    def _granted(self, event: core.Query | core.Bind | core.Whole, ticket: WaitTicket) -> None:
+    def _on_lock_granted(self, event: core.Query | core.Bind | core.WaitingExecution, ticket: WaitTicket) -> None:
         self.busy = False
         if not self.closing:
             try:
@@ -987,17 +991,17 @@ class Connection(Answers):
                     raise ticket.error
                 self._handlers[type(event)](event)
             except Exception as error:
-                self._failed(event, error)
+                self._handle_error(event, error)
         if not self.busy:
             self._continue()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         self.busy = True
         session = self.session
         assert session is not None
-        session.task = asyncio.get_running_loop().create_task(self._guarded(work))
+        session.task = asyncio.get_running_loop().create_task(self._run_guarded(work))
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
         session = self.session
         assert session is not None
         session.timeouts.watch_statement()
@@ -1008,9 +1012,9 @@ class Connection(Answers):
                 raise asyncio.CancelledError
             await work
         except asyncio.CancelledError:
-            self._ended(session.cancel_error or SqlError("57P01", "terminating connection", severity="FATAL"))
+            self._fail_session(session.cancel_error or SqlError("57P01", "terminating connection", severity="FATAL"))
         except Exception as error:
-            self._ended(self._defect(error))
+            self._fail_session(self._internal_error(error))
         finally:
             session.timeouts.leave_statement()
             session.cancel_error = None
@@ -1027,7 +1031,7 @@ class Connection(Answers):
             else:
                 self._continue()
 
-    def _ended(self, error: SqlError) -> None:
+    def _fail_session(self, error: SqlError) -> None:
         try:
             if error.severity == "FATAL":
                 self._fatal(error)
@@ -1036,7 +1040,7 @@ class Connection(Answers):
             else:
                 self._query_failed(error)
         except Exception as failure:  # without a word the client would take its statement for done
-            defect = self._defect(failure)
+            defect = self._internal_error(failure)
             defect.severity = "FATAL"
             self._fatal(defect)
 

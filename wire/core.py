@@ -177,7 +177,7 @@ class Bind:
 
 
 class LargeBind(Bind):
-    """One whose parameters may take long to read."""
+    """A Bind whose parameters may take long to read."""
 
     __slots__ = ()
 
@@ -207,9 +207,9 @@ class Batch:
         return places.reshape(parameters // each, each, executions).transpose(1, 2, 0).reshape(each, -1)
 
 
-class Whole:
+class WaitingExecution:
     """An execution that arrived alone and has to wait, with its parameters, and its bytes for who must take it as
-    events after all (`ProtocolCore.unread`)."""
+    events after all (`ProtocolCore.push_back`)."""
 
     __slots__ = ("data", "execution", "parameters")
 
@@ -311,7 +311,7 @@ def violation(message: str) -> SqlError:
 
 
 class ProtocolCore:
-    """One connection's incoming side. Raises SqlError (08P01, FATAL) for what cannot be a message."""
+    """The incoming side of one connection. Raises SqlError (08P01, FATAL) for bytes that cannot be a message."""
 
     __slots__ = ("_authenticating", "_buffer", "_executions", "_left", "_missing", "_parts", "_position", "phase")
 
@@ -346,7 +346,7 @@ class ProtocolCore:
         self._missing = self._position = 0
 
     @property
-    def buffered(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes received and not yet given out."""
         return len(self._buffer) - self._position + sum(map(len, self._parts))
 
@@ -400,7 +400,7 @@ class ProtocolCore:
             if self.phase == "ready":
                 if kind in _COPY_KINDS:
                     continue
-            elif not self._wanted(kind):
+            elif not self._is_wanted(kind):
                 continue
             try:
                 event = reader(buffer, end - length + 4, end)
@@ -454,7 +454,7 @@ class ProtocolCore:
             self._position, self.phase, self._left = before, phase, left
 
     def take_rest(self) -> bytes:
-        """Everything that has not been given out: somebody else reads it."""
+        """Takes everything that has not been given out, for another reader."""
         self._join()
         data, self._buffer, self._position = self._buffer[self._position :], b"", 0
         return data
@@ -473,7 +473,7 @@ class ProtocolCore:
         return execution
 
     def skip(self, execution: Execution) -> None:
-        """What follows the Bind that came last is dealt with."""
+        """Skips the rest of the execution that the last Bind begins."""
         self._position += execution.tail
 
     def batch(self, bind: Bind, most: int, least: int = 2) -> Batch | None:
@@ -505,7 +505,7 @@ class ProtocolCore:
         return None if places is None else Batch(described, ends, buffer, *places)
 
     def skip_batch(self, batch: Batch, executions: int) -> None:
-        """So many of its executions are dealt with."""
+        """Skips the first executions of a batch."""
         self._position = batch.ends[executions - 1]
 
     def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
@@ -542,13 +542,13 @@ class ProtocolCore:
             return None
         return None if data[-1] else data[5:-1]
 
-    def unread(self, data: bytes) -> None:
+    def push_back(self, data: bytes) -> None:
         """Puts back what `whole_execution` took: it comes before everything that has arrived since."""
         self._join()
         self._buffer = data + self._buffer[self._position :]
         self._position = 0
 
-    def _wanted(self, kind: int) -> bool:
+    def _is_wanted(self, kind: int) -> bool:
         """Whether a message counts in the phases skipping and copy_in."""
         if self.phase == "skipping":
             if kind == 0x53:

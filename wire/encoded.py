@@ -63,7 +63,7 @@ class TurnedQuery(core.Query):
 
 
 class EncodedOut(list[bytes]):
-    """What is to be sent: turned when it is put here."""
+    """The bytes to be sent, encoded when they are appended."""
 
     def __init__(self, encoding: ClientEncoding) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class EncodedOut(list[bytes]):
     def append(self, data: bytes) -> None:
         """Raises 22P05; what stands before that row is kept."""
         for kind, body in _split(data):
-            super().append(messages.message(kind, self._encoding.turned(kind, body)))
+            super().append(messages.message(kind, self._encoding.encode_body(kind, body)))
 
 
 class EncodedFeed(CopyFeed):
@@ -189,10 +189,10 @@ class ClientEncoding:
     def _to_client(self, data: bytes) -> bytes:
         return data if data.isascii() and self.encoding.width == 1 else self.encoding.encode(data.decode())
 
-    def _shown(self, data: bytes) -> bytes:
+    def _encode_answer(self, data: bytes) -> bytes:
         return self.encoding.encode_for_showing(data.decode())
 
-    def turned(self, kind: bytes, body: bytes) -> bytes:
+    def encode_body(self, kind: bytes, body: bytes) -> bytes:
         """The body of one message. Raises 22P05."""
         if kind == b"D":
             return self._row(body)
@@ -201,9 +201,9 @@ class ClientEncoding:
         if kind == b"T":
             return self._description(body)
         if kind in b"ENS":
-            return b"\0".join(map(self._shown, body.split(b"\0")))
+            return b"\0".join(map(self._encode_answer, body.split(b"\0")))
         if kind == b"A":
-            return body[:4] + self._shown(body[4:])
+            return body[:4] + self._encode_answer(body[4:])
         return body
 
     def _row(self, body: bytes) -> bytes:
@@ -231,7 +231,7 @@ class ClientEncoding:
         turns: list[Turn | None] = []
         for _ in range(count):
             end = body.index(b"\0", position)
-            parts += (self._shown(body[position:end]), body[end : end + 1 + _COLUMN.size])
+            parts += (self._encode_answer(body[position:end]), body[end : end + 1 + _COLUMN.size])
             _, _, oid, _, _, code = _COLUMN.unpack_from(body, end + 1)
             turns.append(self._to_client if code == 0 else binary_turn(oid, self._to_client))
             position = end + 1 + _COLUMN.size

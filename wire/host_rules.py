@@ -36,7 +36,7 @@ class Quoted(str):
 
 
 class RuleError(Exception):
-    """What is wrong with a rule, in one line."""
+    """An error in a rule; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)

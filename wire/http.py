@@ -66,7 +66,7 @@ class SqlOverHttp:
         self._free = concurrency
 
     def application(self) -> web.Application:
-        """With the one route; a host may add its own."""
+        """The application with the one route; a host may add its own."""
         application = web.Application(client_max_size=REQUEST_LIMIT, middlewares=[_own_machine_only])
         application.router.add_post("/sql", self.answer)
         return application
@@ -140,10 +140,10 @@ class _Execution:
         try:
             command = await self._execute(sql, parameters)
         except SqlError as error:
-            return await self._failed(error)
+            return await self._send_error(error)
         except ConnectionLostError as error:
             message = "the connection to the node broke, and the outcome of the statement is unknown"
-            return await self._failed(SqlError("08007", message, detail=str(error)))
+            return await self._send_error(SqlError("08007", message, detail=str(error)))
         rowcount = command.rpartition(" ")[2]
         tail = {"command": command, "rowcount": int(rowcount) if rowcount.isdigit() else self._rows}
         self._out += b"]," + orjson.dumps(tail)[1:]
@@ -214,7 +214,7 @@ class _Execution:
         await self._response.write_eof()
         return self._response
 
-    async def _failed(self, error: SqlError) -> web.StreamResponse:
+    async def _send_error(self, error: SqlError) -> web.StreamResponse:
         if self._response is None:
             return _refusal(error)
         self._out += b'],"error":' + orjson.dumps(report_of(error)) + b"}"

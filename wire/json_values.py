@@ -86,7 +86,7 @@ def column_of(column: Column) -> dict[str, str]:
 
 
 def encoder_of(oid: int) -> Encoder:
-    """From a type's text form to JSON."""
+    """The function from a type's text form to JSON."""
     if oid == BOOL:
         return lambda value: b"true" if value == b"t" else b"false"
     if oid in _NUMBERS or oid in JSON_TYPES:

@@ -34,7 +34,7 @@ SSL_ACCEPTED = b"S"
 
 
 def message(kind: bytes, body: bytes) -> bytes:
-    """One message: type, length (which counts itself), body."""
+    """A message: type, length (which counts itself), body."""
     return _HEAD.pack(kind, len(body) + 4) + body
 
 

@@ -1,4 +1,4 @@
-"""The nodes of a cluster as a router sees them: what the directory says, and whether they answer.
+"""The roster of a router: the nodes of the directory, and whether they answer.
 
     present       in the directory, and the last probe was answered: gets new clients
     absent        not in the directory, or its port is closed: gets none; connections that it still serves go on
@@ -34,7 +34,7 @@ DEFAULT_TABLESPACE = "pg_default"
 
 @dataclass(slots=True)
 class Health:
-    """What this router knows of one address."""
+    """The state of one address, as this router knows it."""
 
     answers: bool = True
     missed: int = 0  # probes in a row
@@ -61,7 +61,7 @@ class Roster:
         self._timeout = probe_timeout
         self._health: dict[str, Health] = {}
         self._prober: asyncio.Task[None] | None = None
-        directory.on_change(self._told)
+        directory.on_change(self._on_directory_change)
 
     def start(self) -> None:
         self._prober = asyncio.get_running_loop().create_task(self._probe_for_ever())
@@ -82,27 +82,27 @@ class Roster:
             for node in self.directory.nodes.values()
             if self.health(node.node).answers and (route == "any" or (node.node == leader) == (route == "leader"))
         ]
-        return sorted(found, key=self._burden)
+        return sorted(found, key=self._load_of)
 
-    def _burden(self, node: Node) -> tuple[float, int, str]:
+    def _load_of(self, node: Node) -> tuple[float, int, str]:
         health = self.health(node.node)
         return node.load + CONNECTION_LOAD * health.unreported, health.connections, node.node
 
-    def opened(self, node: str) -> None:
+    def add_connection(self, node: str) -> None:
         health = self.health(node)
         health.connections += 1
         health.unreported += 1
 
-    def closed(self, node: str) -> None:
+    def remove_connection(self, node: str) -> None:
         health = self.health(node)
         health.connections -= 1
         health.unreported = max(health.unreported - 1, 0)
 
-    def failed(self, node: str, why: str) -> None:
-        """A dial has failed: no new clients until a probe is answered."""
-        self._missed(node, self.health(node), why)
+    def mark_unreachable(self, node: str, why: str) -> None:
+        """Sends no new clients to a node to which a dial has failed, until it answers a probe."""
+        self._record_missed_probe(node, self.health(node), why)
 
-    def _told(self) -> None:
+    def _on_directory_change(self) -> None:
         for node in self.directory.nodes.values():
             health = self.health(node.node)
             if health.reported is not node:
@@ -134,23 +134,23 @@ class Roster:
                 finally:
                     writer.close()
         except TimeoutError:
-            self._missed(node.node, health, f"no answer within {self._timeout:g} s")
+            self._record_missed_probe(node.node, health, f"no answer within {self._timeout:g} s")
             health.missed += 1
             if health.missed == SILENT_AFTER:
                 self._on_silent(node.node)
             return
         except OSError as error:
-            self._missed(node.node, health, error.strerror or str(error))
+            self._record_missed_probe(node.node, health, error.strerror or str(error))
             health.missed = 0  # its machine answers
             return
         health.missed = 0
         if not answer:
-            self._missed(node.node, health, "it closes connections")
+            self._record_missed_probe(node.node, health, "it closes connections")
         elif not health.answers:
             log.warning("node %s answers again", node.node)
             health.answers = True
 
-    def _missed(self, name: str, health: Health, why: str) -> None:
+    def _record_missed_probe(self, name: str, health: Health, why: str) -> None:
         health.why = why
         if health.answers:
             log.warning("node %s does not answer: %s", name, why)

@@ -69,7 +69,7 @@ class Tracker:
         return not self._head and self._rest == 0
 
     def feed(self, data: bytes) -> None:
-        """What passes next, cut anywhere. Raises 08P01 (FATAL) for what cannot be a message."""
+        """Follows the messages in bytes that may be cut anywhere. Raises 08P01 (FATAL) for what cannot be a message."""
         if self._head:
             data = self._head + data
         size = len(data)
@@ -80,7 +80,7 @@ class Tracker:
             kind = data[position]
             length = _LENGTH(data, position + 1)[0]
             if length < 4:
-                raise client_core.broken(f"invalid length {length} of message type 0x{kind:02X}")
+                raise client_core.protocol_error(f"invalid length {length} of message type 0x{kind:02X}")
             position += 1 + length
             if kind in counted:
                 self.count += 1
@@ -90,7 +90,7 @@ class Tracker:
 
 
 class _Side(asyncio.Protocol):
-    """One of two joined connections. What arrives at one is written to the other; a slow one stops the other."""
+    """One of two connected sides. It writes what arrives to the other side; a slow side stops the other."""
 
     def __init__(self) -> None:
         self.transport: Any = None
@@ -205,7 +205,7 @@ class ClientSide(_Side):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._timer = asyncio.get_running_loop().call_later(AUTHENTICATION_TIMEOUT, self._late)
-        self.router.connected(self)
+        self.router.add_client(self)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None:
@@ -232,7 +232,7 @@ class ClientSide(_Side):
                     self._dialing = self._task(self._cancel(event))
                     return
                 elif isinstance(event, core.Startup):
-                    self._early = data[len(data) - reader.buffered :] if reader.buffered else b""
+                    self._early = data[len(data) - reader.buffered_bytes :] if reader.buffered_bytes else b""
                     self._leave_start()
                     self.router.admit()
                     route = route_of(event.parameters)
@@ -325,15 +325,15 @@ class ClientSide(_Side):
             if not self.other.closed:
                 self.other.transport.close()
         if self.node is not None:
-            self.router.roster.closed(self.node.node)
-        self.router.disconnected(self)
+            self.router.roster.remove_connection(self.node.node)
+        self.router.remove_client(self)
 
 
 _HALF_SAID = frozenset(b"PBDECHd")  # the kinds after which more is to come
 
 
 def route_of(parameters: dict[str, str]) -> str:
-    """Where a client wants to go. Raises 22023 (FATAL)."""
+    """The route that a client asks for. Raises 22023 (FATAL)."""
     wanted = parse_options(parameters.get("options", "")).get("shoal.route", parameters.get("shoal.route", "any"))
     if wanted not in ROUTES:
         message = f'invalid value for parameter "shoal.route": "{wanted}"'
@@ -397,8 +397,8 @@ class Router:
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
     async def find_node(self, route: str, packet: bytes) -> tuple[Node, NodeSide, client_core.Frame]:
-        """A node that takes the startup packet, its connection (counted in the roster until `Roster.closed`), and the
-        first frame of its answer. Raises 57P03."""
+        """A node that takes the startup packet, its connection (counted in the roster until
+        `Roster.remove_connection`), and the first frame of its answer. Raises 57P03."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._deadline
         tried: dict[str, str] = {}
@@ -407,15 +407,15 @@ class Router:
                 left = min(self._dial_timeout, end - loop.time())
                 if left <= 0:
                     break
-                self.roster.opened(node.node)  # before anything is awaited: others that come now go elsewhere
+                self.roster.add_connection(node.node)  # before anything is awaited: others that come now go elsewhere
                 try:
                     answer = await self._try(node, packet, left)
                 except asyncio.CancelledError:
-                    self.roster.closed(node.node)
+                    self.roster.remove_connection(node.node)
                     raise
                 if not isinstance(answer, str):
                     return node, *answer
-                self.roster.closed(node.node)
+                self.roster.remove_connection(node.node)
                 tried[node.node] = answer
             if loop.time() >= end:
                 raise self._nobody(route, tried)
@@ -434,7 +434,7 @@ class Router:
                     return await ClientConnection.open(node.host, node.port, parameters, timeout=left)
                 except ConnectionLostError as error:
                     tried[node.node] = str(error)
-                    self.roster.failed(node.node, str(error))
+                    self.roster.mark_unreachable(node.node, str(error))
                 except SqlError as error:
                     if error.sqlstate not in _PASSED_OVER:
                         raise
@@ -455,14 +455,14 @@ class Router:
             if side is not None:
                 side.transport.abort()
             why = f"no answer within {timeout:.1f} s" if isinstance(error, TimeoutError) else str(error.strerror)
-            self.roster.failed(node.node, why)
+            self.roster.mark_unreachable(node.node, why)
             return why
         except asyncio.CancelledError:
             if side is not None:
                 side.transport.abort()
             raise
         if first is None:
-            self.roster.failed(node.node, "it closed the connection")
+            self.roster.mark_unreachable(node.node, "it closed the connection")
             return "it closed the connection"
         if first.kind == 0x45:
             error_seen = client_core.report_error(first.body)
@@ -488,7 +488,7 @@ class Router:
 
     # ---- clients ----------------------------------------------------------------------------------------------------
 
-    def connected(self, client: ClientSide) -> None:
+    def add_client(self, client: ClientSide) -> None:
         self._clients.add(client)
         if len(self._clients) > 2 * self.max_connections:
             client.transport.abort()
@@ -499,7 +499,7 @@ class Router:
         if len(self._clients) > self.max_connections:
             raise SqlError("53300", "sorry, too many clients already", severity="FATAL")
 
-    def disconnected(self, client: ClientSide) -> None:
+    def remove_client(self, client: ClientSide) -> None:
         self._clients.discard(client)
 
     def remember_key(self, key: tuple[int, bytes], client: ClientSide) -> None:

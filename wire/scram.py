@@ -25,12 +25,12 @@ from catalog.scram import ITERATIONS, parts
 MECHANISM = "SCRAM-SHA-256"
 
 
-def _malformed() -> SqlError:
+def _malformed_error() -> SqlError:
     return SqlError("08P01", "malformed SCRAM message", severity="FATAL")
 
 
-def refused(name: str) -> SqlError:
-    """The same for every reason: nobody is to learn which names exist."""
+def password_error(name: str) -> SqlError:
+    """The error for a failed authentication, the same for every reason, so that nobody learns which names exist."""
     return SqlError("28P01", f'password authentication failed for user "{name}"', severity="FATAL")
 
 
@@ -64,10 +64,10 @@ class Exchange:
             raise SqlError("0A000", "an authorization identity is not supported", severity="FATAL")
         attributes = bare.split(",")
         if binding not in ("n", "y") or identity or len(attributes) < 2:
-            raise _malformed()
+            raise _malformed_error()
         user, nonce = attributes[:2]
         if not user.startswith("n=") or not nonce.startswith("r=") or not _printable(nonce[2:]):
-            raise _malformed()
+            raise _malformed_error()
         self._header = f"{binding},,"
         self._nonce = nonce[2:] + base64.b64encode(secrets.token_bytes(18)).decode()
         challenge = f"r={self._nonce},s={base64.b64encode(self._salt).decode()},i={self._iterations}"
@@ -81,19 +81,19 @@ class Exchange:
         without_proof, separator, proof_text = text.rpartition(",p=")
         attributes = without_proof.split(",")
         if not separator or len(attributes) < 2 or attributes[1] != f"r={self._nonce}":
-            raise _malformed()
+            raise _malformed_error()
         try:
             header = base64.b64decode(attributes[0].removeprefix("c="), validate=True)
             proof = base64.b64decode(proof_text, validate=True)
         except binascii.Error:
-            raise _malformed() from None
+            raise _malformed_error() from None
         if header != self._header.encode() or len(proof) != len(self._stored_key):
-            raise _malformed()
+            raise _malformed_error()
         message = f"{self._so_far},{without_proof}".encode()
         signature = hmac.digest(self._stored_key, message, "sha256")
         key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.sha256(key).digest(), self._stored_key) or not self._known:
-            raise refused(self._name)
+            raise password_error(self._name)
         return b"v=" + base64.b64encode(hmac.digest(self._server_key, message, "sha256"))
 
 
@@ -101,7 +101,7 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise _malformed() from None
+        raise _malformed_error() from None
 
 
 def _printable(nonce: str) -> bool:

@@ -25,11 +25,11 @@ from engine.connect import open_session
 from engine.foreground import foreground
 from engine.node.node import Node
 from engine.session.session import Session
-from wire.carrying import Cluster, ClusterConnection
 from wire.connection import Connection
-from wire.guessing import Guesses
 from wire.host_rules import LOCAL, REJECT, SCRAM, Rule, find
-from wire.peering import PREFIX
+from wire.leader_forwarding import ClusterConnection, ForwardingServices
+from wire.password_throttle import PasswordThrottle
+from wire.peer_authentication import PREFIX
 from wire.scram import Exchange
 
 SHUTDOWN_GRACE = 10.0  # seconds that running statements get to finish
@@ -47,7 +47,7 @@ class Server:
         host: str,
         port: int,
         max_connections: int = 500,
-        cluster: Cluster | None = None,
+        cluster: ForwardingServices | None = None,
         rules: Sequence[Rule] = LOCAL,
         tls: ssl.SSLContext | None = None,
         mock_key: bytes = b"",
@@ -64,7 +64,7 @@ class Server:
         self.limit(max_connections, reserved)
         self._entering: dict[Connection, None] = {}  # without a session as yet, in the order in which they came
         self.authentication_timeout = 10.0
-        self.guesses = Guesses()
+        self.guesses = PasswordThrottle()
         self._mock_key = mock_key or secrets.token_bytes(32)
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -121,12 +121,12 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many there are, those included that have no session yet."""
+        """The number of connections, those without a session included."""
         return len(self._connections)
 
     # ---- Host ---------------------------------------------------------------------------------------------------
 
-    def connected(self, connection: Connection) -> None:
+    def add_connection(self, connection: Connection) -> None:
         self._connections.add(connection)
         transport = connection._transport
         peer = transport.get_extra_info("socket")
@@ -138,7 +138,7 @@ class Server:
             del self._entering[waiting]
             waiting.shut_down(_too_many())
 
-    def disconnected(self, connection: Connection) -> None:
+    def remove_connection(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self._entering.pop(connection, None)
 

@@ -25,7 +25,7 @@ ALPN = "postgresql"
 
 
 class NotTlsError(Exception):
-    """What went wrong, in words."""
+    """A TLS handshake that failed; the message says why."""
 
 
 def for_clients(context: ssl.SSLContext) -> ssl.SSLContext:
@@ -46,7 +46,7 @@ def for_nodes() -> ssl.SSLContext:
 
 
 def hash_of(certificate: bytes) -> str:
-    """Of a certificate in DER."""
+    """The hash of a certificate in DER."""
     return hashlib.sha256(certificate).hexdigest()
 
 

@@ -7,9 +7,9 @@ on which its transactions have run.
     after a wait            `check`: a process may have been stopped while its statement waited, and another node
                             may lead by now. Between the check and what is read nothing is awaited, so what is read was
                             true when the node still led
-    carried transactions    (wire/carrying.py) `block_image` says how the block was opened, so that it can be opened at
-                            the leader; settings, statements and the block's end come back by `adopt_*`, `end_block`
-                            and `fail_block`
+    carried transactions    (wire/leader_forwarding.py) `block_image` says how the block was opened, so that it can be
+                            opened at the leader; settings, statements and the block's end come back by `adopt_*`,
+                            `end_block` and `fail_block`
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     the wire  sends what a session has been told when it is idle and outside a transaction
 
 A row that is overwritten by the next one leaves nothing to clean up. A node that starts has no sessions, so the row
-that it finds is told to nobody. A session that a client's node carries here (wire/carrying.py) does not listen itself:
-it reports what it would do, and the client's node does it.
+that it finds is told to nobody. A session that a client's node carries here (wire/leader_forwarding.py) does not listen
+itself: it reports what it would do, and the client's node does it.
 """
 
 from __future__ import annotations

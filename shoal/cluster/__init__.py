@@ -3,7 +3,8 @@
 member.py            the node from start to stop
 membership.py        the cluster and node of this directory; the session with ZooKeeper; the node's registration
 adapter.py           adapters: the engine for the log (`ReplicaEngine` in replication/log/interface.py), the log for the
-                     engine (`Replica` in engine/replica.py), the leader for the relay (`Locator` in wire/relay.py)
+                     engine (`Replica` in engine/replica.py), the leader for the relay (`Locator` in
+                     wire/session_proxy.py)
 replica_bootstrap.py makes a data directory a replica, from a checkpoint if need be
 cluster_creation.py  makes a data directory the first node's of a new cluster
 cluster_state.py     the node's view of the cluster; checks and checkpoints on request

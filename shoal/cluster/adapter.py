@@ -18,8 +18,8 @@ from replication.log.bulk import BulkFiles
 from replication.log.interface import Leader
 from replication.log.remote_apply import RemoteApply
 from replication.log.replica import ReplicatedLog
-from wire.peering import introduce
-from wire.relay import Target
+from wire.peer_authentication import introduce
+from wire.session_proxy import LeaderAddress
 
 if TYPE_CHECKING:
     from shoal.cluster.tablespaces import ClusterTablespaces
@@ -235,14 +235,14 @@ class RemoteApplyWait:
 
 
 class LeaderLocator:
-    """wire.relay.Locator over the cluster's directory."""
+    """wire.session_proxy.Locator over the cluster's directory."""
 
     def __init__(self, directory: NodeDirectory, secret: bytes, node: str) -> None:
         self._directory = directory
         self._secret = secret
         self._node = node
 
-    async def leader(self, tablespace: str, not_this: Target | None = None) -> Target:
+    async def leader(self, tablespace: str, not_this: LeaderAddress | None = None) -> LeaderAddress:
         """Raises 57P03 when nobody leads for LEADER_PATIENCE seconds."""
         began = time.monotonic()
         deadline = began + LEADER_PATIENCE
@@ -250,7 +250,7 @@ class LeaderLocator:
             name = self._directory.leader(tablespace)
             found = self._directory.nodes.get(name)
             if found is not None and name != self._node:
-                target = Target(name, found.host, found.port, certificate=found.certificate)
+                target = LeaderAddress(name, found.host, found.port, certificate=found.certificate)
                 if target != not_this or time.monotonic() >= began + SAME_PATIENCE:
                     return target
             if time.monotonic() >= deadline:
@@ -261,5 +261,5 @@ class LeaderLocator:
                 )
             await asyncio.sleep(LEADER_PAUSE)
 
-    def introduce(self, target: Target, parameters: Mapping[str, str], client: str) -> dict[str, str]:
+    def introduce(self, target: LeaderAddress, parameters: Mapping[str, str], client: str) -> dict[str, str]:
         return introduce(parameters, self._secret, node=self._node, target=target.node, client=client)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from wire.carriers import Carriers
+from wire.forwarded_sessions import ForwardedSessions
 
 log = logging.getLogger("shoal.cluster")
 
@@ -19,7 +19,7 @@ class ForwardingWatch:
     """Watches the nodes that forward sessions here. `registered` returns the registered nodes, None while they are not
     known."""
 
-    def __init__(self, carriers: Carriers, registered: Callable[[], Collection[str] | None]) -> None:
+    def __init__(self, carriers: ForwardedSessions, registered: Callable[[], Collection[str] | None]) -> None:
         self._carriers = carriers
         self._registered = registered
         self._gone: dict[str, float] = {}  # node -> loop time since which it is not registered

@@ -84,7 +84,7 @@ from shoal.cluster.tablespaces import ClusterTablespaces, MemberContext, Tablesp
 from shoal.cluster.timed_flush import TimedFlush
 from shoal.config import Config, ConfigError
 from shoal.directory_watch import DirectoryWatch
-from wire.carrying import Cluster
+from wire.leader_forwarding import ForwardingServices
 
 log = logging.getLogger("shoal.cluster")
 T = TypeVar("T")
@@ -598,11 +598,11 @@ class ClusterMember:
 
     # --- running and stopping ------------------------------------------------------------------------------------
 
-    def forwarding_services(self) -> Cluster:
+    def forwarding_services(self) -> ForwardingServices:
         """The services with which a server forwards sessions to the leader."""
         replica = self.node.replica
         assert replica is not None
-        cluster = Cluster(replica, self.name, self.secret, self.locator, deadline=self.config.commit_timeout)
+        cluster = ForwardingServices(replica, self.name, self.secret, self.locator, deadline=self.config.commit_timeout)
         watch = ForwardingWatch(
             cluster.carriers, lambda: None if self._directory.stale else self._directory.nodes.keys()
         )

@@ -8,8 +8,8 @@
                                  removed when its last snapshot is closed
     a CREATE's row               names the nodes, or all nodes: they open the tablespace before it has a spec
 
-Statements about tablespaces that are not on this node are forwarded to the leader (wire/carrying.py). A node that leads
-pg_default gets the tablespaces that it lacks.
+Statements about tablespaces that are not on this node are forwarded to the leader (wire/leader_forwarding.py). A node
+that leads pg_default gets the tablespaces that it lacks.
 """
 
 from __future__ import annotations

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from engine.node import tablespaces
 from engine.storage.stores import Stores
-from wire import reaching
+from wire import leader_selection
 
 
 def install() -> None:
-    told = reaching.reached
+    told = leader_selection.reached
 
     def alone(route, *rest):  # type: ignore[no-untyped-def]
-        return reaching.AT_HOME if route.shared else told(route, *rest)
+        return leader_selection.AT_HOME if route.shared else told(route, *rest)
 
-    reaching.reached = alone
+    leader_selection.reached = alone
     Stores.guard = lambda self, space, error: None  # type: ignore[method-assign]
     tablespaces.places_of_changes = lambda before, changes: frozenset()

@@ -20,7 +20,7 @@ from tests import forks
 from tests.oracle import free_port
 from tests.replication.stores.certificates import Certificate, make_certificate
 from tests.server import ShoalServer
-from wire import guessing
+from wire import password_throttle
 
 RULES = """
 host      all  postgres      127.0.0.1/32  trust
@@ -315,15 +315,15 @@ def test_wrong_passwords_are_answered_later_and_later(certificate: Certificate, 
         with psycopg.connect(server.dsn, autocommit=True) as connection:
             connection.execute(b"CREATE ROLE ann LOGIN PASSWORD 'right'")
         began = time.monotonic()
-        for _ in range(guessing.FREE):
+        for _ in range(password_throttle.FREE):
             assert "password authentication failed" in refusal(server, "ann", "wrong")
         quick = time.monotonic() - began
         began = time.monotonic()
         for name in ("ann", "nobody", "ann"):  # 0.1, 0.2 and 0.4 s
             assert "password authentication failed" in refusal(server, name, "wrong")
         assert time.monotonic() - began > 0.7
-        with ThreadPoolExecutor(4 * guessing.PENDING) as pool:
-            flood = [pool.submit(refusal, server, "ann", "wrong") for _ in range(4 * guessing.PENDING)]
+        with ThreadPoolExecutor(4 * password_throttle.PENDING) as pool:
+            flood = [pool.submit(refusal, server, "ann", "wrong") for _ in range(4 * password_throttle.PENDING)]
             began = time.monotonic()
             with psycopg.connect(server.dsn) as connection:  # the loop is not held up
                 connection.execute("SELECT 1")

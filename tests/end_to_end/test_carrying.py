@@ -17,7 +17,7 @@ from tests.cluster_node import SECRET
 from tests.server import ShoalServer
 from tests.two_nodes import ScriptedNode, TwoNodes
 from wire.client import ClientConnection
-from wire.peering import introduce
+from wire.peer_authentication import introduce
 
 Client = Connection[TupleRow]
 

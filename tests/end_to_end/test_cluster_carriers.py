@@ -14,7 +14,7 @@ from psycopg import errors
 from shoal.cluster import forwarding_watch
 from tests.cluster import ShoalCluster
 from tests.zookeeper_server import ZooKeeper
-from wire.carriers import Carriers
+from wire.forwarded_sessions import ForwardedSessions
 
 SESSION = 4.0  # seconds
 ENDED = SESSION * 2 + forwarding_watch.MARGIN + 10.0
@@ -115,12 +115,12 @@ class One:
     def __init__(self) -> None:
         self.ended = 0
 
-    def end_carried(self, error: Exception) -> None:
+    def end_forwarded(self, error: Exception) -> None:
         self.ended += 1
 
 
 def test_a_node_is_gone_when_it_is_not_registered_for_a_moment() -> None:
-    known, one, registered = Carriers(), One(), {"a", "b"}
+    known, one, registered = ForwardedSessions(), One(), {"a", "b"}
     known.add("b", one)
     stale = False
     watch = forwarding_watch.ForwardingWatch(known, lambda: None if stale else registered)

@@ -20,8 +20,8 @@ from tests.end_to_end.test_access import GuardedServer
 from tests.replication.stores.certificates import Certificate, make_certificate
 from tests.zookeeper_server import ZooKeeper
 from wire import client_core
-from wire.carrying import ClusterConnection
 from wire.client import ClientConnection, ConnectionLostError
+from wire.leader_forwarding import ClusterConnection
 
 
 @pytest.fixture(scope="module")

@@ -63,9 +63,9 @@ def test_a_batch_ends_where_something_else_comes() -> None:
         machine, batch = first(row * 3 + rest)
         assert batch is not None and batch.described and rows_of(batch, 2) == [[b"1", None]] * 3
         machine.skip_batch(batch, 2)
-        assert machine.buffered == len(row + rest)
+        assert machine.buffered_bytes == len(row + rest)
         machine.skip_batch(batch, 3)
-        assert machine.buffered == len(rest)
+        assert machine.buffered_bytes == len(rest)
     assert first(row + SYNC)[1] is None
     machine, batch = first(row * 150)
     assert batch is not None and len(batch.ends) == 100
@@ -96,14 +96,14 @@ def test_a_batch_is_read_as_the_long_way_reads_it(
     long = ready()
     long.receive_data(begin + bytes(rest) + SYNC)
     found = []
-    while long.buffered > machine.buffered:
+    while long.buffered_bytes > machine.buffered_bytes:
         event = long.next_event()
         if isinstance(event, core.Bind):
             assert (event.portal, event.statement, event.parameter_formats) == (b"", b"s", (0,))
             found.append(event.parameters)
         else:
             assert isinstance(event, core.Describe | core.Execute)
-    assert long.buffered == machine.buffered and found == rows_of(batch, len(rows[0]))
+    assert long.buffered_bytes == machine.buffered_bytes and found == rows_of(batch, len(rows[0]))
 
 
 @pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])

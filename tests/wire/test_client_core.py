@@ -51,7 +51,7 @@ def test_frames_do_not_depend_on_how_the_bytes_arrive(seed: int) -> None:
     assert given_out == STREAM
     assert kinds == ["1", "S", "D", "C", "d", "Z"]
     assert rows == [[str(n).encode(), None, b"x" * n] for n in range(50)]
-    assert stream.at_boundary and stream.buffered == 0
+    assert stream.at_boundary and stream.buffered_bytes == 0
 
 
 def test_a_message_given_out_in_part_is_not_at_a_boundary() -> None:
@@ -94,8 +94,8 @@ def test_the_servers_core_reads_what_the_client_writes(data: bytes) -> None:
     server = core.ProtocolCore()
     server.ready()
     server.receive_data(data)
-    assert client_core.encoded(server.next_event()) == data
-    assert server.buffered == 0
+    assert client_core.encode_event(server.next_event()) == data
+    assert server.buffered_bytes == 0
 
 
 def test_start_up_and_cancel_are_read_by_the_servers_core() -> None:

@@ -76,7 +76,7 @@ def test_every_message_becomes_its_event() -> None:
         "FunctionCall(function=957, formats=(1,), arguments=[b'\\x00\\x00\\x00\\x00', None], result_format=1)",
         "Terminate()",
     ]
-    assert machine.buffered == 0
+    assert machine.buffered_bytes == 0
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64])
@@ -306,7 +306,7 @@ def test_a_large_copy_data_is_handed_on_as_it_arrives() -> None:
         machine.receive_data(whole[start : start + 6_000])
         while isinstance(event := machine.next_event(), core.CopyData):
             received.append(event.data)
-        assert not machine.buffered or event is core.COPY_DONE or machine.buffered < MINIMUM
+        assert not machine.buffered_bytes or event is core.COPY_DONE or machine.buffered_bytes < MINIMUM
     assert event is core.COPY_DONE
     assert b"".join(received) == b"x" * 10_000 + b"y" * 10_000 + b"z" * 10_000
     assert len(received) > 3
@@ -354,7 +354,7 @@ def test_a_long_message_that_is_not_whole_is_given_back_with_all_of_its_parts() 
     for start in range(0, 90_000, 10_000):
         machine.receive_data(whole[start : start + 10_000])
         assert machine.next_event() is NEED_DATA
-    assert machine.buffered == 90_000
+    assert machine.buffered_bytes == 90_000
     assert machine.take_rest() == whole[:90_000]
 
 
@@ -486,7 +486,7 @@ def test_peeking_takes_nothing() -> None:
     events, _ = reader.peek()
     assert [type(event) for event in events] == [core.Sync] and reader.phase == "skipping"
     assert reader.take_rest() == data[len(client_core.parse(b"", b"SELECT 1")) :]
-    assert reader.buffered == 0 and reader.next_event() is core.NEED_DATA
+    assert reader.buffered_bytes == 0 and reader.next_event() is core.NEED_DATA
 
 
 @pytest.mark.parametrize("cut", [5_006, 6_000, 20_001, 20_005, 20_008, 40_000])
@@ -500,9 +500,9 @@ def test_peeking_behind_a_failed_copy_begins_where_a_message_begins(cut: int) ->
     machine.end_copy(failed=True, extended=False)
     machine.receive_data(whole[5_000:cut])
     assert machine.peek() == ([], 0)
-    assert machine.buffered < 20_005
+    assert machine.buffered_bytes < 20_005
     machine.receive_data(whole[cut:] + query)
     found, size = machine.peek()
     assert [described(event) for event in found] == ["Query(sql=b'select 1')"]
-    assert size == machine.buffered == len(query)
+    assert size == machine.buffered_bytes == len(query)
     assert machine.take_rest() == query

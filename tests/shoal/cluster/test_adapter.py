@@ -11,7 +11,7 @@ from replication.interface import Node
 from shoal.cluster import adapter
 from shoal.cluster.adapter import LeaderLocator
 from tests.end_to_end.router_thread import FixedDirectory
-from wire.relay import Target
+from wire.session_proxy import LeaderAddress
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def test_a_leader_that_has_failed_is_tried_again_soon(directory: FixedDire
     """It may have refused because it was only just taking over, and there will be no other."""
     locator = LeaderLocator(directory, b"secret", "a")
     target = await locator.leader("pg_default")
-    assert target == Target("b", "127.0.0.1", 2)
+    assert target == LeaderAddress("b", "127.0.0.1", 2)
     began = time.monotonic()
     assert await locator.leader("pg_default", not_this=target) == target
     assert adapter.SAME_PATIENCE <= time.monotonic() - began < 2.0

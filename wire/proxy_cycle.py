@@ -1,7 +1,7 @@
-"""What a relay knows of the cycle that is on its way: what one ReadyForQuery answers.
+"""The state of the cycle that a proxy forwards: the messages that one ReadyForQuery answers.
 
-When the leader's connection breaks it decides what the client is told (wire/relay.py): whether something was sent,
-whether all of it is kept and can be sent again, whether it may have committed.
+When the leader's connection breaks, this state decides what the client is told (wire/session_proxy.py): whether
+something was sent, whether all of it is kept and can be sent again, whether it may have committed.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ _ROLLS_BACK = re.compile(rb"\s*(?:rollback|abort)\s*(?:work\b|transaction\b)?\s*
 COMMITS, ROLLS_BACK, OTHER = 1, 2, 4
 
 
-def effect(sql: bytes) -> int:
-    """COMMITS for every text that might commit: a doubt makes an outcome unknown, never wrong."""
+def effects_of(sql: bytes) -> int:
+    """The effects of a statement's text on the transaction. COMMITS for every text that might commit, because a doubt
+    may make an outcome unknown, but never wrong."""
     if _COMMITS.search(sql):
         return COMMITS
     return ROLLS_BACK if _ROLLS_BACK.fullmatch(sql) else OTHER
 
 
-class Cycle:
-    """What is known of the cycle that is on its way. `status` is the transaction status before it."""
+class ProxyCycle:
+    """The cycle that is being forwarded. `status` is the transaction status before it."""
 
     def __init__(self, status: str) -> None:
         self.status = status
         self.extended = False
-        self.sent = False  # something of the client's
+        self.is_sent = False  # something of the client's
         self.complete = False  # the Query or Sync is sent, and no COPY data is to follow
         self.copying = False
         self.copy_begun = asyncio.Event()  # or the cycle is over
         self.over = False  # the leader has answered all of it
         self.effects = 0  # of what it executes
-        self.answered = False  # the client has been sent something of the answer
-        self.completed = False  # a statement of it has come to its end
+        self.has_answer = False  # the client has been sent something of the answer
+        self.has_completed = False  # a statement of it has come to its end
         self.quiet: asyncio.Future[bool] | None = None  # until the relay's own Sync is answered: whether it went well
         self.quiet_failed = False
-        self.kept: list[Frame] = []  # its messages, while they are small
+        self.messages: list[Frame] = []  # its messages, while they are small
         self.kept_bytes = 0
 
     def begin_copy(self) -> None:
@@ -51,7 +52,7 @@ class Cycle:
         self.copy_begun.set()
 
     def end(self) -> None:
-        """The leader has answered all of it: nothing more of the client's is to be sent."""
+        """Takes note that the leader has answered the whole cycle: nothing more of it is to be sent."""
         self.over = True
         self.copy_begun.set()
         if self.quiet is not None:
@@ -61,19 +62,19 @@ class Cycle:
     def keep(self, frame: Frame) -> None:
         self.kept_bytes += len(frame.data)
         if self.kept_bytes <= KEPT_BYTES:
-            self.kept.append(frame)
+            self.messages.append(frame)
         else:
-            self.kept.clear()
+            self.messages.clear()
 
     @property
-    def repeatable(self) -> bool:
+    def is_repeatable(self) -> bool:
         """Whether all that was sent is kept, and the client has seen nothing of an answer."""
-        return not self.answered and self.kept_bytes <= KEPT_BYTES
+        return not self.has_answer and self.kept_bytes <= KEPT_BYTES
 
     @property
     def is_rollback(self) -> bool:
         """Whether it does nothing but end the transaction without effect, and can be run again elsewhere."""
-        return self.effects == ROLLS_BACK and self.complete and self.repeatable
+        return self.effects == ROLLS_BACK and self.complete and self.is_repeatable
 
     @property
     def may_have_committed(self) -> bool:

@@ -1,29 +1,32 @@
-"""A client's connection on a node of a cluster: what the node may run itself, and what is carried to the leader.
+"""A client's connection on a node of a cluster: runs statements on this node, or forwards them to the leader.
 
-Before anything is run, `Replica.leads` is asked anew: for every batch of messages, and for what had to wait. While the
-node leads, everything runs here, as on a node alone. While it does not, the messages up to the next ReadyForQuery (a
-*cycle*) are looked at together, before any of them is taken out of the core:
+`Replica.leads` is checked before every batch of messages, and again after every wait. While the node leads, everything
+runs here, as on a single node. While it does not, the messages up to the next ReadyForQuery (a *cycle*) are inspected
+together, before any of them is taken out of the core:
 
     NOTHING     settings, transaction control, the session's own cursors and statements: here
     READ        outside a block, or in a block that is READ ONLY: here, once the replica is as fresh as
                 read_consistency asks (`admit_read`)
-    the rest    carried to the leader, with its block, from its first statement that touches data (wire/relay.py)
+    others      forwarded to the leader, with their block, from its first statement that touches data
+                (wire/session_proxy.py)
 
-(engine/statements/routing.py says which statement is which.) An extended cycle that is not all here is carried as soon
-as it binds something that touches data: what the rest of it does is not known, and its statements are one transaction.
+(engine/statements/routing.py classifies statements.) An extended cycle that has not arrived completely is forwarded as
+soon as it binds a statement that touches data, because the rest of it is not known, and its statements are one
+transaction.
 
-A block that was begun here is begun again at the leader when it is carried, so nothing may have been done in it: one
-that is READ ONLY and has read here stays, and refuses what only the leader can do (25006). A block in which this node
-has worked as the leader is lost with the leadership (40001): it cannot go on elsewhere.
+A block that was begun here is begun again at the leader when it is forwarded, so nothing may have been done in it. A
+READ ONLY block that has read here stays, and refuses what only the leader can do (25006). A block in which this node
+has worked as the leader is lost with the leadership (40001), because it cannot continue elsewhere.
 
-Tablespaces may be led by different nodes. A cycle runs where all that it has to do with is led (wire/reaching.py): what
-has nothing to do with pg_default at the leader of its tablespaces, everything else at the leader of pg_default, which
-is given the leaderships that it lacks first (`Replica.gather`). A block that has begun to work elsewhere and then needs
-more ends with 40001, and the leaderships are brought together meanwhile.
+Tablespaces may be led by different nodes. A cycle runs on a node that leads all tablespaces that it concerns
+(wire/leader_selection.py): without pg_default at the leader of its tablespaces, otherwise at the leader of pg_default,
+which first gets the leaderships that it lacks (`Replica.gather`). A block that has begun to work elsewhere and then
+needs more tablespaces ends with 40001, and the leaderships are gathered meanwhile.
 
-A session that another node carries here is refused (40001, routine NotLeading) when this node does not lead: nothing
-has been done then, and the other node's relay goes on at the new leader. If the leadership is lost while such a session
-is idle it ends (57P01, NotLeading). It is told what its client is not: every setting, `_shoal.holds`, and more.
+A session that another node forwards here is refused (40001, routine NotLeading) when this node does not lead: nothing
+has been done then, and the other node's proxy continues at the new leader. If the leadership is lost while such a
+session is idle, the session ends (57P01, NotLeading). It gets reports that its client does not get: every setting,
+`_shoal.holds`, and more.
 """
 
 from __future__ import annotations
@@ -48,13 +51,21 @@ from engine.storage.moments import SLOT_SHIFT
 from engine.txn.interface import SERIALIZABLE, WaitTicket
 from wire import core, messages
 from wire.answers import FLUSH_AT
-from wire.carriers import Carriers
 from wire.client import ConnectionLostError
 from wire.connection import BIND, FLUSH_PIECES, QUERY, TURN, Connection, Host
-from wire.peering import TO_HOME, Peer, PeerVerifier
-from wire.reaching import Cycle, Reaching, name_of
-from wire.relay import DEADLINE, NOT_LEADING, ClientGoneError, LeadsHereError, Locator, Relay, SessionImage
+from wire.forwarded_sessions import ForwardedSessions
+from wire.leader_selection import CycleNeeds, LeaderSelection, tablespace_name
+from wire.peer_authentication import TO_HOME, Peer, PeerVerifier
 from wire.scram import Exchange
+from wire.session_proxy import (
+    DEADLINE,
+    NOT_LEADING,
+    ClientGoneError,
+    LeadsHereError,
+    Locator,
+    SessionImage,
+    SessionProxy,
+)
 
 ADVISORY_LOCKS = "advisory locks"
 LINGER = 5.0  # seconds that the other side has to close a connection that was ended here
@@ -64,11 +75,11 @@ _PREPARE = re.compile(
 )
 
 
-class Cluster:
+class ForwardingServices:
     """What the composition root hands to the server of a node in a cluster.
 
-    `node` is this node's name, `secret` the cluster's (wire/peering.py), `locator` finds leaders, `deadline` is how
-    long (seconds) a statement waits for one.
+    `node` is this node's name, `secret` the cluster's (wire/peer_authentication.py), `locator` finds leaders,
+    `deadline` is how long (seconds) a statement waits for one.
     """
 
     def __init__(
@@ -79,11 +90,11 @@ class Cluster:
         self.deadline = deadline
         self.verifier = PeerVerifier(secret, node)
         self.routes = Routes()
-        self.carriers = Carriers()
+        self.carriers = ForwardedSessions()
 
 
-def refused() -> SqlError:
-    """What a session is told that another node carries here."""
+def not_leading_error() -> SqlError:
+    """The error for a session that another node forwards here while this node does not lead."""
     return SqlError(
         "40001",
         "this node does not lead the tablespace",
@@ -92,8 +103,8 @@ def refused() -> SqlError:
     )
 
 
-def led_apart() -> SqlError:
-    """What a transaction ends with that needs more than what is led where it has begun to work."""
+def led_apart_error() -> SqlError:
+    """The error of a transaction that needs tablespaces which the node where it has begun does not lead."""
     return SqlError(
         "40001",
         "the transaction needs tablespaces that are led by different nodes",
@@ -101,9 +112,9 @@ def led_apart() -> SqlError:
     )
 
 
-class _Lingering(asyncio.Protocol):
-    """A connection that has said its last word, and reads on until the other side has closed. If it closed with
-    messages unread, the kernel would reset the connection, and the last word would be lost."""
+class _LingeringConnection(asyncio.Protocol):
+    """A connection that has sent its last message, and reads until the other side has closed. If it closed with
+    messages unread, the kernel would reset the connection, and the last message would be lost."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -121,35 +132,35 @@ class _Lingering(asyncio.Protocol):
 class ClusterConnection(Connection):
     """See the module's text."""
 
-    def __init__(self, host: Host, cluster: Cluster) -> None:
+    def __init__(self, host: Host, cluster: ForwardingServices) -> None:
         super().__init__(host)
         self._cluster = cluster
         self._replica = cluster.replica
-        self._relay: Relay | None = None  # the one that is used, or was used last
-        self._relays: dict[bytes, Relay] = {}  # by the tablespace to whose leader they go
-        self._carried_to = HOME
-        self._carrying: asyncio.Task[None] | None = None
-        self._cleared = 0  # bytes in the core that may run here although the node does not lead
+        self._proxy: SessionProxy | None = None  # the one that is used, or was used last
+        self._proxies: dict[bytes, SessionProxy] = {}  # by the tablespace to whose leader they go
+        self._proxy_tablespace = HOME
+        self._proxy_task: asyncio.Task[None] | None = None
+        self._cleared_bytes = 0  # bytes in the core that may run here although the node does not lead
         self._admitting = False
-        self._ends = False  # as soon as what runs is over: commits that the client was told of may be lost
+        self._must_end = False  # as soon as what runs is over: commits that the client was told of may be lost
         self._has_read = False  # in the block of a session whose node does not lead
         self._ending: SqlError | None = None
         self._startup: Mapping[str, str] = {}
         self._peer: Peer | None = None
         self._reports = {"_shoal.holds": "", "_shoal.unwaited": "", "_shoal.last_commit": token(0)}
-        self._reaching = Reaching(cluster.routes, cluster.replica)
+        self._selection = LeaderSelection(cluster.routes, cluster.replica)
         self._at_home = False  # a session that another node carries here is for where pg_default is led
 
     # ---- what arrives -----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         session = self.session
-        if self._carrying is not None and self._relay is not None:
-            self._relay.feed(data)
+        if self._proxy_task is not None and self._proxy is not None:
+            self._proxy.feed(data)
         elif session is None or (self._replica.leads and session.leadership.owed is None):
             if session is not None:
                 session.leadership.must_lead = True
-                self._cleared = 0
+                self._cleared_bytes = 0
             super().data_received(data)
         else:
             if self._timer is not None:
@@ -157,87 +168,87 @@ class ClusterConnection(Connection):
                 self._timer = None
             if (self._is_led(session, data) or self._is_fresh_read(session, data)) and self._take_whole(data):
                 return
-            self._take_in(data)
+            self._receive(data)
 
     def _is_fresh_read(self, session: Session, data: bytes) -> bool:
         """Whether what arrived is one statement outside a block that this replica may answer at once: what most of the
         readers of a node that follows send."""
         if (
             self.busy
-            or self._resting
+            or self._is_yielding
             or session.leadership.must_lead
             or session.leadership.owed is not None
             or session.transaction is not None
         ):
             return False
         route = self._whole_route(session, data)
-        if route is None or self._peer is not None or self._reaching.needs(session, route) is not Needs.READ:
+        if route is None or self._peer is not None or self._selection.needs(session, route) is not Needs.READ:
             return False
         return not route.opens_writable and self._admission(session) is None
 
     def _is_led(self, session: Session, data: bytes) -> bool:
-        """Whether what arrived is one statement, and this node leads all that it has to do with: what `_place` says of
-        most that is sent to a node that leads some tablespaces and not others."""
+        """Whether what arrived is one statement, and this node leads all that it has to do with: so `_choose_leader`
+        decides of most that is sent to a node that leads some tablespaces and not others."""
         transaction = session.transaction
         if (
             self.busy
-            or self._resting
+            or self._is_yielding
             or session.leadership.owed is not None
             or session.status == "E"
             or (transaction is not None and (not session.leadership.must_lead or is_untouched(transaction)))
         ):
             return False
         route = self._whole_route(session, data)
-        needed = None if route is None else self._reaching.of_route(session, route)
+        needed = None if route is None else self._selection.tablespaces_of_route(session, route)
         if not needed or not self._replica.leads_in(needed):
             return False
         home = self._replica.leads_in(AT_HOME)
-        alone = None if home else self._reaching.alone(session, needed)
+        alone = None if home else self._selection.led_apart_from_home(session, needed)
         if (alone is None and not home) or (transaction is not None and not session.leadership.leads_on):
             return False
         if alone is not None and transaction is not None:
             alone |= session.leadership.alone or alone
-        self._cleared = 0
+        self._cleared_bytes = 0
         self._at_home = self._at_home or home
         session.leadership.must_lead, session.leadership.alone = True, alone
         return True
 
     def _whole_route(self, session: Session, data: bytes) -> Route | None:
-        """Of what arrived, if it is one statement."""
+        """The route of what arrived, if it is one statement."""
         if data[0] == QUERY:
             sql = self.core.whole_query(data)
             return None if sql is None else self._cluster.routes.of(sql)
         found = self.core.whole_execution(data) if data[0] == BIND else None
-        return None if found is None else self._reaching.prepared_route(session, found[0].statement)
+        return None if found is None else self._selection.prepared_route(session, found[0].statement)
 
     def _process(self) -> None:
         session = self.session
-        if self._carrying is not None:
+        if self._proxy_task is not None:
             return
         if session is None:
             super()._process()
         elif session.node is not session.present:  # it reads the past, which this node has and no other would find
-            self._cleared = 0
+            self._cleared_bytes = 0
             super()._process()
         elif self._replica.leads and session.leadership.owed is None:
             session.leadership.must_lead = True
-            self._cleared = 0
+            self._cleared_bytes = 0
             super()._process()
         else:
-            self._follow(session)
+            self._process_as_follower(session)
 
-    def _granted(self, event: core.Query | core.Bind | core.Whole, ticket: WaitTicket) -> None:
+    def _on_lock_granted(self, event: core.Query | core.Bind | core.WaitingExecution, ticket: WaitTicket) -> None:
         session = self.session
         if session is None or self.closing or not session.leadership.must_lead or session.leadership.leads_on:
-            super()._granted(event, ticket)
+            super()._on_lock_granted(event, ticket)
             return
         self.busy = False
         session.leadership.owed = None  # this tells it
-        self._failed(event, ticket.error or deposed())
+        self._handle_error(event, ticket.error or deposed())
         self._continue()
 
-    def _follow(self, session: Session) -> None:
-        """As `_process`, on a node that does not lead, and for sessions that are owed an error."""
+    def _process_as_follower(self, session: Session) -> None:
+        """Processes messages on a node that does not lead, or for a session that is owed an error."""
         if session.leadership.must_lead and not session.leadership.leads_on:
             session.leadership.must_lead = False
             transaction = session.transaction
@@ -245,45 +256,45 @@ class ClusterConnection(Connection):
                 session.lose_transaction(deposed())
         sent = 0
         try:
-            while not (self.busy or self.closing or self._resting):
+            while not (self.busy or self.closing or self._is_yielding):
                 if len(self._out) >= FLUSH_PIECES:
                     sent += len(self._out)
                     self.flush()
                 if sent >= TURN or self._drained is not None:
-                    self._rest()
+                    self._yield_turn()
                     return
-                if self._cleared <= 0:
-                    if self._clear(session):
+                if self._cleared_bytes <= 0:
+                    if self._clear_next_cycle(session):
                         continue
                     break
-                left = self.core.buffered - self._cleared
+                left = self.core.buffered_bytes - self._cleared_bytes
                 event = self.core.next_event()
                 if event is core.NEED_DATA:
-                    self._cleared = 0
+                    self._cleared_bytes = 0
                     continue
                 try:
                     self._handlers[type(event)](event)
                 except Exception as error:
-                    self._failed(event, error)
-                self._cleared = self.core.buffered - left  # a handler may have taken more than the event
+                    self._handle_error(event, error)
+                self._cleared_bytes = self.core.buffered_bytes - left  # a handler may have taken more than the event
         except SqlError as error:
             self._fatal(error)
         if self._out and not self._flushing:
             self._flushing = True
             self.host.flush_soon(self.flush)
 
-    def _clear(self, session: Session) -> bool:
-        """Looks at what comes next and clears it, or answers it with an error. False when there is nothing, or nothing
-        that can run here now."""
-        if not self.core.buffered:
+    def _clear_next_cycle(self, session: Session) -> bool:
+        """Inspects the next cycle and clears it for this node, or answers it with an error. False when there is none,
+        or it cannot run here now."""
+        if not self.core.buffered_bytes:
             return False
         if self.core.phase == "skipping":
             return self._skip_ends()
-        cycle = self._reaching.survey(session, *self.core.peek())
+        cycle = self._selection.cycle_needs(session, *self.core.peek())
         if not cycle.events:
             return False
         try:
-            return self._decide(session, cycle)
+            return self._choose_node(session, cycle)
         except SqlError as error:
             self._fail_cycle(error)
             return True
@@ -292,18 +303,18 @@ class ClusterConnection(Connection):
         """Whether the Sync that ends the skipping is there; what is before it is dropped if not."""
         events, size = self.core.peek()
         if events:
-            self._cleared = size
+            self._cleared_bytes = size
             return True
         self.core.next_event()
         return False
 
     # ---- where it runs ----------------------------------------------------------------------------------------------
 
-    def _decide(self, session: Session, cycle: Cycle) -> bool:
-        """Clears the cycle for this node, or sees to it that it runs elsewhere or later: then False. Raises what its
-        answer is."""
+    def _choose_node(self, session: Session, cycle: CycleNeeds) -> bool:
+        """Clears the cycle for this node; False if it is to run elsewhere or later. Raises the error that answers
+        it."""
         if session.leadership.owed is not None and (cycle.speaks or not session.in_block):
-            self._pay(session, cycle)
+            self._send_owed_error(session, cycle)
         if self._replica.leads:
             session.leadership.must_lead = True
             return self._run_here(cycle)
@@ -314,86 +325,86 @@ class ClusterConnection(Connection):
                 return self._run_here(cycle)
             session.leadership.forgive(ended=True)  # ROLLBACK, and more that does not run here
         if self._peer is not None and cycle.speaks and not self._leads_something():
-            raise refused()
+            raise not_leading_error()
         if not session.in_block:
             self._has_read = False
         if cycle.needs is not Needs.NOTHING:
-            return self._place(session, cycle)
-        relay = self._relays.get(HOME)
-        for other in self._relays.values() if cycle.discards else ():
+            return self._choose_leader(session, cycle)
+        relay = self._proxies.get(HOME)
+        for other in self._proxies.values() if cycle.discards else ():
             other.close()  # with it ends what the leader holds for the session
-        if relay is not None and cycle.unlocks and relay.holds == ADVISORY_LOCKS:
+        if relay is not None and cycle.unlocks and relay.held_objects == ADVISORY_LOCKS:
             relay.close()
-        elif relay is not None and cycle.unlocks and ADVISORY_LOCKS in relay.holds:
-            self._carry(session, HOME)
+        elif relay is not None and cycle.unlocks and ADVISORY_LOCKS in relay.held_objects:
+            self._start_proxy(session, HOME)
             return False
         return self._run_here(cycle)
 
-    def _place(self, session: Session, cycle: Cycle) -> bool:
-        """Where a cycle runs that reads or writes, on a node that does not lead everything."""
+    def _choose_leader(self, session: Session, cycle: CycleNeeds) -> bool:
+        """Chooses the leader for a cycle that reads or writes, on a node that does not lead all tablespaces."""
         replica, transaction = self._replica, session.transaction
-        needed = self._reaching.of_events(session, cycle.events)
+        needed = self._selection.tablespaces_of_events(session, cycle.events)
         if session.leadership.must_lead and transaction is not None and not is_untouched(transaction):
-            return self._go_on(session, cycle, needed)
+            return self._continue_transaction(session, cycle, needed)
         session.leadership.must_lead, session.leadership.alone = False, None
-        carried = self._is_carried(session, cycle)
+        carried = self._must_forward(session, cycle)
         if not carried and (session.in_block or needed is None or not replica.leads_in(needed)):
             return self._admit(session, cycle)
-        alone = None if cycle.own_portals else self._reaching.alone(session, needed)
+        alone = None if cycle.own_portals else self._selection.led_apart_from_home(session, needed)
         if alone is not None and replica.leads_in(alone):
-            return self._lead(session, cycle, alone)
+            return self._run_as_leader(session, cycle, alone)
         if alone is not None and self._peer is None:
-            self._carry(session, min(alone))
+            self._start_proxy(session, min(alone))
             return False
         if not replica.leads_in(AT_HOME) or (alone is not None and not self._at_home):
             if self._peer is None:
-                self._carry(session, HOME)
+                self._start_proxy(session, HOME)
                 return False
             if alone is not None or self._at_home:
-                raise refused()
+                raise not_leading_error()
             self._replica.begin_to_gather(self._replica.tablespaces if needed is None else needed)
-            raise led_apart()  # it needs more than the node knew that has sent it to this one
-        missing = self._reaching.missing(needed)
-        return self._gather(cycle, missing) if missing else self._lead(session, cycle, None)
+            raise led_apart_error()  # it needs more than the node knew that has sent it to this one
+        missing = self._selection.not_led_here(needed)
+        return self._start_gathering(cycle, missing) if missing else self._run_as_leader(session, cycle, None)
 
-    def _go_on(self, session: Session, cycle: Cycle, needed: Reached | None) -> bool:
-        """The same of a transaction that has worked here, where what it has to do with is led."""
-        missing = self._reaching.missing(needed)
+    def _continue_transaction(self, session: Session, cycle: CycleNeeds, needed: Reached | None) -> bool:
+        """Chooses the leader for the next cycle of a transaction that has worked here."""
+        missing = self._selection.not_led_here(needed)
         if not missing:
             alone = None if session.leadership.alone is None or needed is None else session.leadership.alone | needed
-            return self._lead(session, cycle, alone)
+            return self._run_as_leader(session, cycle, alone)
         if self._replica.leads_in(AT_HOME):
-            return self._gather(cycle, missing)
+            return self._start_gathering(cycle, missing)
         self._replica.begin_to_gather(missing | session.stands_on)
-        raise led_apart()
+        raise led_apart_error()
 
-    def _lead(self, session: Session, cycle: Cycle, alone: Reached | None) -> bool:
-        """It runs here, where all that it has to do with is led: `alone`, or with pg_default."""
+    def _run_as_leader(self, session: Session, cycle: CycleNeeds, alone: Reached | None) -> bool:
+        """Runs a cycle here, because this node leads all of its tablespaces: `alone`, or with pg_default."""
         if alone is None or self._replica.leads_in(AT_HOME):
             alone, self._at_home = None, self._at_home or alone is None
         session.leadership.must_lead, session.leadership.alone = True, alone
         return self._run_here(cycle)
 
-    def _gather(self, cycle: Cycle, missing: Reached) -> bool:
-        """Has the leaderships brought here; then the cycle is looked at again."""
+    def _start_gathering(self, cycle: CycleNeeds, missing: Reached) -> bool:
+        """Starts to gather the leaderships on this node; then the cycle is inspected again."""
         self._extended = not isinstance(cycle.events[0], core.Query)
         self._admitting = True
-        self._start(self._gathered(missing))
+        self._start_task(self._wait_for_leaderships(missing))
         return False
 
-    async def _gathered(self, missing: Reached) -> None:
+    async def _wait_for_leaderships(self, missing: Reached) -> None:
         try:
             await self._replica.gather(missing)
         except SqlError as error:
             self._fail_cycle(error)
         self._admitting = False
 
-    def _run_here(self, cycle: Cycle) -> bool:
-        self._cleared = cycle.size
+    def _run_here(self, cycle: CycleNeeds) -> bool:
+        self._cleared_bytes = cycle.size
         return True
 
-    def _pay(self, session: Session, cycle: Cycle) -> None:
-        """The client is owed an error: this is its turn, unless it rolls back by itself."""
+    def _send_owed_error(self, session: Session, cycle: CycleNeeds) -> None:
+        """Sends the error that the client is owed, unless the client rolls back by itself."""
         error = session.leadership.owed
         assert error is not None
         if cycle.rolls_back and session.in_block:
@@ -402,7 +413,7 @@ class ClusterConnection(Connection):
         session.leadership.forgive(ended=cycle.commits)
         raise error
 
-    def _is_carried(self, session: Session, cycle: Cycle) -> bool:
+    def _must_forward(self, session: Session, cycle: CycleNeeds) -> bool:
         """Raises 25006, 25001, 0A000 for what can run nowhere."""
         transaction = session.transaction
         if not session.in_block or transaction is None:
@@ -423,7 +434,7 @@ class ClusterConnection(Connection):
             )
         raise SqlError("25001", "transaction read-write mode must be set before any query")
 
-    def _admit(self, session: Session, cycle: Cycle) -> bool:
+    def _admit(self, session: Session, cycle: CycleNeeds) -> bool:
         """Clears a read, at once or when the replica is fresh enough."""
         transaction = session.transaction
         if self._has_read and transaction is not None and transaction.has_snapshot:
@@ -434,17 +445,17 @@ class ClusterConnection(Connection):
             return self._run_here(cycle)
         self._extended = not isinstance(cycle.events[0], core.Query)
         self._admitting = True
-        self._start(self._admitted(session, cycle, *admission))
+        self._start_task(self._admit_cycle(session, cycle, *admission))
         return False
 
     def _admission(self, session: Session) -> tuple[str, float, int] | None:
-        """What has to be asked of the replica before it answers a read (`admit_read`); None: nothing."""
+        """What to ask of the replica before it answers a read (`admit_read`); None: nothing."""
         settings = session.settings
         consistency = settings.get("read_consistency")
         token = settings.get("read_after")
         after = parse_token(token) if token else 0
         # The head may not be there yet.
-        early = consistency == "strong" and any(relay.unwaited for relay in self._relays.values())
+        early = consistency == "strong" and any(relay.has_unwaited_commits for relay in self._proxies.values())
         if session.last_commit and (early or consistency == "session"):
             after = max(after, session.last_commit)
         if after and not after >> SLOT_SHIFT and after <= session.node.store.durable_lsn:
@@ -453,66 +464,66 @@ class ClusterConnection(Connection):
             return None
         return consistency, milliseconds(settings.get("max_staleness")) / 1000, after
 
-    async def _admitted(
-        self, session: Session, cycle: Cycle, consistency: str, max_staleness: float, after: int
+    async def _admit_cycle(
+        self, session: Session, cycle: CycleNeeds, consistency: str, max_staleness: float, after: int
     ) -> None:
-        """What the log has brought meanwhile may say that a relation is a sequence, or lies elsewhere: then nothing is
-        cleared, and it is decided anew."""
+        """Waits until the replica is fresh enough, and clears the cycle; but not if entries applied meanwhile have made
+        a relation a sequence, or moved it: then the node is chosen again."""
         try:
             await admit_read(self._replica, consistency, max_staleness, after)
         except SqlError as error:
             self._has_read = True
             self._fail_cycle(error)
         else:
-            if self._reaching.survey(session, *self.core.peek()).needs is not Needs.LEADER:
+            if self._selection.cycle_needs(session, *self.core.peek()).needs is not Needs.LEADER:
                 self._has_read = True
-                self._cleared = cycle.size
+                self._cleared_bytes = cycle.size
         self._admitting = False
 
-    def _ended(self, error: SqlError) -> None:
+    def _fail_session(self, error: SqlError) -> None:
         if self._admitting:
             self._admitting = False
             self._fail_cycle(error)
         else:
-            super()._ended(error)
+            super()._fail_session(error)
 
     def _fail_cycle(self, error: SqlError) -> None:
-        """The error is the answer to a cycle of which nothing has been taken."""
+        """Answers a cycle of which nothing has been taken with the error."""
         if error.severity == "FATAL":
             self._fatal(error)
             return
-        self._failed(self.core.next_event(), error)
+        self._handle_error(self.core.next_event(), error)
 
-    # ---- carrying ---------------------------------------------------------------------------------------------------
+    # ---- forwarding -------------------------------------------------------------------------------------------------
 
-    def _carry(self, session: Session, to: bytes) -> None:
+    def _start_proxy(self, session: Session, to: bytes) -> None:
         if session.transaction is not None and not session.in_block:
             session.finish()  # of statements that looked at nothing
-        relay = self._relays.get(to)
+        relay = self._proxies.get(to)
         if relay is None:
-            relay = self._relays[to] = Relay(self, self._cluster.locator, deadline=self._cluster.deadline)
-        self._relay, self._carried_to = relay, to
+            relay = self._proxies[to] = SessionProxy(self, self._cluster.locator, deadline=self._cluster.deadline)
+        self._proxy, self._proxy_tablespace = relay, to
         address = session.client.address
         client = f"{address[0]}:{address[1]}" if address is not None else ""
         startup = {**self._startup, **TO_HOME} if to == HOME else self._startup
         image = SessionImage(startup, session.settings.outside(), session.leadership.block_image(), client)
         relay.feed(self.core.take_rest())
-        self._cleared = 0
+        self._cleared_bytes = 0
         self.busy = True
         session.client.carried = "active"
-        session.client.canceler = self._cancel_carried
+        session.client.canceler = self._cancel_forwarded
         self._ending = None
-        self._carrying = asyncio.get_running_loop().create_task(self._carried(session, relay, image))
+        self._proxy_task = asyncio.get_running_loop().create_task(self._run_proxy(session, relay, image))
 
-    async def _carried(self, session: Session, relay: Relay, image: SessionImage) -> None:
-        """Runs the relay, and takes the session back. Whatever happens, the connection goes on or ends."""
+    async def _run_proxy(self, session: Session, relay: SessionProxy, image: SessionImage) -> None:
+        """Runs the proxy, and takes the session back. In any case the connection continues or ends."""
         timer = None
         if session.statement_timeout:
             error = SqlError("57014", "canceling statement due to statement timeout")
             timer = asyncio.get_running_loop().call_later(session.statement_timeout / 1000, relay.interrupt, error)
         failure: SqlError | None = None
         try:
-            await relay.carry(name_of(session, self._carried_to), image)
+            await relay.forward(tablespace_name(session, self._proxy_tablespace), image)
         except LeadsHereError:
             pass
         except (ClientGoneError, ConnectionLostError):
@@ -522,15 +533,15 @@ class ClusterConnection(Connection):
         except SqlError as error:
             failure = error
         except Exception as error:
-            failure = self._defect(error)
+            failure = self._internal_error(error)
             failure.severity = "FATAL"
         finally:
             if timer is not None:
                 timer.cancel()
         self._take_back(session, relay, failure)
 
-    def _take_back(self, session: Session, relay: Relay, failure: SqlError | None) -> None:
-        self._carrying = None
+    def _take_back(self, session: Session, relay: SessionProxy, failure: SqlError | None) -> None:
+        self._proxy_task = None
         session.client.canceler = None
         session.client.carried = ""
         self.core.receive_data(relay.take_rest())
@@ -539,13 +550,13 @@ class ClusterConnection(Connection):
             self._fail_cycle(failure)
         if self.closing:
             relay.close()
-        elif session.may_time_out and not self.core.buffered:
+        elif session.may_time_out and not self.core.buffered_bytes:
             self._wait_idle(session)
-        self._told()
+        self._on_notification()
         self._continue()
 
-    def _cancel_carried(self, error: SqlError) -> None:
-        relay, task = self._relay, self._carrying
+    def _cancel_forwarded(self, error: SqlError) -> None:
+        relay, task = self._proxy, self._proxy_task
         assert relay is not None and task is not None
         if error.severity == "FATAL":
             self._ending = error
@@ -555,30 +566,30 @@ class ClusterConnection(Connection):
 
     @property
     def idle(self) -> bool:
-        carried_idle = self._carrying is not None and self._relay is not None and self._relay.idle
+        carried_idle = self._proxy_task is not None and self._proxy is not None and self._proxy.idle
         if self._peer is not None and self.session is not None and not self.session.waits.for_nothing:
             return False  # its node would have to take for lost what is about to be durable
         return carried_idle or not self.busy
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        if self._carrying is not None:
-            self._carrying.cancel()
+        if self._proxy_task is not None:
+            self._proxy_task.cancel()
 
     def _end_session(self) -> None:
-        for relay in self._relays.values():
+        for relay in self._proxies.values():
             relay.close()
         if self._peer is not None:
             self._cluster.carriers.discard(self._peer.node, self)
         super()._end_session()
 
-    # ---- RelayHost --------------------------------------------------------------------------------------------------
+    # ---- ProxyHost --------------------------------------------------------------------------------------------------
 
     @property
     def leads_here(self) -> bool:
-        return self._replica.leads_in((self._carried_to,))
+        return self._replica.leads_in((self._proxy_tablespace,))
 
-    def started(self, sql: bytes) -> None:
+    def on_statement_start(self, sql: bytes) -> None:
         session = self.session
         if session is not None:
             session.client.carried = "active"
@@ -586,7 +597,7 @@ class ClusterConnection(Connection):
             if sql:
                 session.shown = sql
 
-    def answered(self, status: str) -> None:
+    def on_statement_end(self, status: str) -> None:
         if self.session is not None:
             self.session.client.carried = status
             self.session.ended = perf_counter()
@@ -599,7 +610,7 @@ class ClusterConnection(Connection):
             self._flushing = True
             self.host.flush_soon(self.flush)
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         if self._drained is not None:
             await self._drained
         if self.closing:
@@ -634,37 +645,37 @@ class ClusterConnection(Connection):
         if self.session is not None:
             self.session.leadership.adopt_settings(settings)
 
-    def settings_lost(self, names: Sequence[str]) -> None:
+    def on_settings_lost(self, names: Sequence[str]) -> None:
         if self.session is not None:
             self.session.settings.changed += [self.session.settings.display_name(name) for name in names]
 
-    def committed(self, token: str) -> None:
+    def on_committed(self, token: str) -> None:
         if self.session is not None:
             self.session.last_commit = max(self.session.last_commit, parse_token(token))
 
-    def listened(self, actions: str) -> None:
+    def on_listen(self, actions: str) -> None:
         if self.session is not None:
             for action, channel in json.loads(actions):
                 self.session.notifications.do(action, channel)
 
-    def commits_lost(self) -> None:
+    def on_commits_lost(self) -> None:
         if self.session is None or self.closing:
             return
-        self._ends = True
+        self._must_end = True
         if not self.busy:
             self._error(commits_lost(), "FATAL")
             self._linger()
             self._end_session()
 
     def _continue(self) -> None:
-        if self._ends and not self.closing:
+        if self._must_end and not self.closing:
             self._fatal(commits_lost())
         super()._continue()
 
-    def _led(self) -> None:
-        """This node leads now: what the session was told at another one is there, or is not."""
-        if any(relay.unwaited for relay in self._relays.values()):
-            self.commits_lost()
+    def _on_leadership_gained(self) -> None:
+        """Handles that this node leads now: state that the session had at another leader is here, or is lost."""
+        if any(relay.has_unwaited_commits for relay in self._proxies.values()):
+            self.on_commits_lost()
 
     def end_block(self) -> None:
         if self.session is not None:
@@ -687,15 +698,15 @@ class ClusterConnection(Connection):
         self._startup = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
         if self._peer is None and not self._replica.leads:
             self.busy = True
-            self._carrying = asyncio.get_running_loop().create_task(self._start_fresh(event))
+            self._proxy_task = asyncio.get_running_loop().create_task(self._start_fresh(event))
             return
         super()._on_startup(core.Startup(event.minor, parameters))
 
     def _authentication(self, parameters: dict[str, str]) -> Exchange | None:
         return None if self._peer is not None else super()._authentication(parameters)
 
-    def _enter(self, event: core.Startup, parameters: dict[str, str]) -> None:
-        super()._enter(event, parameters)
+    def _start_session(self, event: core.Startup, parameters: dict[str, str]) -> None:
+        super()._start_session(event, parameters)
         self._watch_leadership()
         self._started_for_peer()
 
@@ -714,13 +725,13 @@ class ClusterConnection(Connection):
         except SqlError as error:
             self._fatal(error)
         finally:
-            self._carrying = None
+            self._proxy_task = None
             self.busy = False
         self._continue()
 
     def _watch_leadership(self) -> None:
         if self.session is not None:
-            self.session.client.on_lead = self._led
+            self.session.client.on_lead = self._on_leadership_gained
 
     def _started_for_peer(self) -> None:
         session = self.session
@@ -734,14 +745,14 @@ class ClusterConnection(Connection):
         session.client.on_durable = self._peer_durable
         self._cluster.carriers.add(self._peer.node, self)
 
-    def _reported(self) -> Sequence[str]:
+    def _startup_settings(self) -> Sequence[str]:
         session = self.session
         if self._peer is None or session is None:
-            return super()._reported()
+            return super()._startup_settings()
         return [name for name, _ in session.settings.items()]
 
     def _peer_durable(self) -> None:
-        """What its client was told of early is durable: its node may forget about that."""
+        """Reports to the client's node that commits which the client was told of early are durable."""
         if not self.busy and not self.closing:
             self._tell_durable()
             self.flush()
@@ -763,14 +774,14 @@ class ClusterConnection(Connection):
         if not self._transport.can_write_eof():  # TLS
             self._transport.close()
             return
-        self._transport.set_protocol(_Lingering(self))
+        self._transport.set_protocol(_LingeringConnection(self))
         if self._pauses:
             self._transport.resume_reading()
         self._transport.write_eof()
         asyncio.get_running_loop().call_later(LINGER, self._transport.close)
 
-    def end_carried(self, error: SqlError) -> None:
-        """The node that carries the session here is gone."""
+    def end_forwarded(self, error: SqlError) -> None:
+        """Ends the session, because the node that forwards it here is lost."""
         if self.session is not None and self.busy:
             self.session.cancel(error)
         self.shut_down(error)
@@ -795,15 +806,15 @@ class ClusterConnection(Connection):
             if self.session.client.listens_elsewhere:
                 actions, self.session.client.listens_elsewhere = self.session.client.listens_elsewhere, []
                 self._write(messages.parameter_status("_shoal.listens", json.dumps(actions)))
-            for name, value in _state_of(self.session):
+            for name, value in _session_reports(self.session):
                 if self._reports[name] != value:
                     self._reports[name] = value
                     self._write(messages.parameter_status(name, value))
         super()._ready(answer)
 
 
-def _state_of(session: Session) -> Iterable[tuple[str, str]]:
-    """What a carried session's own node is to know: what outlives the transaction, and the last commit."""
+def _session_reports(session: Session) -> Iterable[tuple[str, str]]:
+    """The reports to a forwarded session's own node: what outlives the transaction, and the last commit."""
     holds = [name.decode() for name, portal in session.portals.items() if portal.holdable]
     schema = session.temporary_schema
     if schema is not None and any(getattr(item, "schema", 0) == schema for item in session.catalog.objects.values()):

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.two_nodes import ScriptedNode, TwoNodes
-from tests.wire.test_relay import short
+from tests.wire.test_session_proxy import short
 from wire.client import ClientConnection
 from wire.client_core import COPY_DONE, FLUSH, SYNC, TERMINATE, bind, close, copy_data, describe, execute, parse, query
 

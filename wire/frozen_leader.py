@@ -3,7 +3,7 @@ connections stay open, and the end that it would make at statement_timeout never
 
 It is asked where a statement is to end: a node takes a request to cancel at once, whatever it runs (wire/server.py).
 One that does not take it in time is given up: the connection to it breaks, which tells what has become of the
-transaction (wire/relay.py).
+transaction (wire/session_proxy.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wire.client import ClientConnection
 
 LATE = 1.0  # seconds that a statement may go on beyond its timeout before its node is asked
 
-log = logging.getLogger("shoal.relay")
+log = logging.getLogger("shoal.proxy")
 
 
 async def end_if_frozen(node: ClientConnection, asked: Awaitable[bool]) -> bool:

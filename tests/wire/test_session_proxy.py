@@ -17,7 +17,7 @@ from tests.server import ShoalServer
 from tests.wire.leader_proxy import LeaderProxy
 from wire import client, client_core, core, frozen, messages
 from wire.client_core import Frame, FrameStream
-from wire.relay import NOT_LEADING, ClientGoneError, Relay, SessionImage, Target
+from wire.session_proxy import NOT_LEADING, ClientGoneError, LeaderAddress, SessionImage, SessionProxy
 
 IMAGE = SessionImage({"user": "postgres", "database": "postgres"}, {})
 DONE = 30.0  # seconds that a test may take
@@ -39,13 +39,13 @@ class Front:
 
     leads_here = False
 
-    def started(self, sql: bytes) -> None:
+    def on_statement_start(self, sql: bytes) -> None:
         self.running = sql
 
-    def answered(self, status: str) -> None:
+    def on_statement_end(self, status: str) -> None:
         self.running = b""
 
-    def settings_lost(self, names: Sequence[str]) -> None:
+    def on_settings_lost(self, names: Sequence[str]) -> None:
         self.events += [("settings_lost", *names)] if names else []
 
     def send(self, data: bytes) -> None:
@@ -53,7 +53,7 @@ class Front:
         self.stream.receive_data(data)
         self.arrived.set()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         if self.slow is not None:
             await self.slow.wait()
 
@@ -81,7 +81,7 @@ class Front:
     def adopt_settings(self, settings: Mapping[str, str]) -> None:
         self.settings.update(settings)
 
-    def committed(self, token: str) -> None:
+    def on_committed(self, token: str) -> None:
         self.events.append(("committed", token))
 
     def end_block(self) -> None:
@@ -127,14 +127,14 @@ class FixedLocator:
 
     def __init__(self, proxy: LeaderProxy) -> None:
         self.proxy = proxy
-        self.targets: list[Target] = []
+        self.targets: list[LeaderAddress] = []
         self.asked = 0
 
-    async def leader(self, tablespace: str, not_this: Target | None = None) -> Target:
+    async def leader(self, tablespace: str, not_this: LeaderAddress | None = None) -> LeaderAddress:
         self.asked += 1
-        return self.targets.pop(0) if self.targets else Target("a", "127.0.0.1", self.proxy.port)
+        return self.targets.pop(0) if self.targets else LeaderAddress("a", "127.0.0.1", self.proxy.port)
 
-    def introduce(self, target: Target, parameters: Mapping[str, str], client: str) -> dict[str, str]:
+    def introduce(self, target: LeaderAddress, parameters: Mapping[str, str], client: str) -> dict[str, str]:
         return dict(parameters)
 
 
@@ -145,11 +145,11 @@ class Rig:
         self.front = Front()
         self.proxy = proxy
         self.locator = FixedLocator(proxy)
-        self.relay = Relay(self.front, self.locator, deadline=deadline)
+        self.relay = SessionProxy(self.front, self.locator, deadline=deadline)
 
     def carry(self, *first: core.Event, image: SessionImage = IMAGE, fed: bytes = b"") -> asyncio.Task[None]:
-        self.relay.feed(b"".join(map(client_core.encoded, first)) + fed)
-        work: Coroutine[object, object, None] = self.relay.carry("pg_default", image)
+        self.relay.feed(b"".join(map(client_core.encode_event, first)) + fed)
+        work: Coroutine[object, object, None] = self.relay.forward("pg_default", image)
         return asyncio.create_task(asyncio.wait_for(work, DONE))
 
     async def query(self, sql: str, image: SessionImage = IMAGE) -> list[str]:
@@ -285,7 +285,7 @@ async def test_statements_that_sql_prepares_pin_the_session_to_the_leader(rig: R
     assert await rig.front.until(b"Z") == ["C PREPARE", "Z I"]
     rig.relay.feed(client_core.query(b"EXECUTE p"))
     assert await rig.front.until(b"Z") == ["T", "D [['1']]", "C SELECT 1", "Z I"]
-    assert rig.relay.pinned and not task.done()
+    assert rig.relay.is_pinned and not task.done()
     rig.relay.feed(client_core.query(b"DEALLOCATE ALL"))
     assert await rig.front.until(b"Z") == ["C DEALLOCATE ALL", "Z I"]
     await task
@@ -441,7 +441,7 @@ async def test_a_dead_connection_is_replaced_before_anything_is_sent(rig: Rig) -
 
 
 async def test_a_leader_that_cannot_be_reached_is_looked_up_again(rig: Rig) -> None:
-    rig.locator.targets = [Target("gone", "127.0.0.1", 1), Target("gone", "127.0.0.1", 1)]
+    rig.locator.targets = [LeaderAddress("gone", "127.0.0.1", 1), LeaderAddress("gone", "127.0.0.1", 1)]
     assert (await rig.query("SELECT 1"))[-1] == "Z I"
     assert rig.locator.asked == 3
 
@@ -540,7 +540,7 @@ async def test_a_commit_that_a_leader_refuses_is_not_in_doubt(rig: Rig, answer: 
         writer.close()
 
     async with await asyncio.start_server(leader, "127.0.0.1", 0) as server:
-        rig.locator.targets = [Target("b", "127.0.0.1", server.sockets[0].getsockname()[1])]
+        rig.locator.targets = [LeaderAddress("b", "127.0.0.1", server.sockets[0].getsockname()[1])]
         task = rig.carry(fed=extended(b"COMMIT"), image=BEGIN)
         try:
             await task

@@ -1,5 +1,5 @@
-"""What the statements of a connection need, and have to do with: kept for each session of a node of a cluster, so that
-nothing is found out twice while the schema stays as it is."""
+"""Finds the tablespaces that the statements of a connection concern, and whether this node may run them. The results
+are kept for each session, so that nothing is computed twice while the schema stays the same."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from wire import core
 
 
 @dataclass(slots=True)
-class Cycle:
-    """What the messages of a cycle need, as far as they are here."""
+class CycleNeeds:
+    """What the messages of a cycle need, as far as they have arrived."""
 
     events: list[core.Event]
     size: int  # bytes
@@ -51,20 +51,20 @@ class Cycle:
         self.unlocks |= route.unlocks
 
 
-class Reaching:
-    """Of one connection. `routes` and `replica` are those of the node."""
+class LeaderSelection:
+    """The selection for one connection. `routes` and `replica` are those of the node."""
 
     def __init__(self, routes: Routes, replica: Replica) -> None:
         self._routes = routes
         self._replica = replica
         self._here: tuple[Catalog | None, int, set[Route]] = (None, 0, set())  # by catalog and holdings
         self._known: tuple[Catalog | None, object, object, object] = (None, None, None, None)
-        self._reach: dict[tuple[Route, Needs], Reached | None] = {}  # as long as the above stays as it is
+        self._route_tablespaces: dict[tuple[Route, Needs], Reached | None] = {}  # as long as the above stays as it is
 
-    def survey(self, session: Session, events: list[core.Event], size: int) -> Cycle:
-        """What the next cycle needs. `events`, `size`: as the core's `peek` gives them."""
+    def cycle_needs(self, session: Session, events: list[core.Event], size: int) -> CycleNeeds:
+        """The needs of the next cycle. `events`, `size`: as the core's `peek` gives them."""
         last = events[-1] if events else None
-        cycle = Cycle(events, size, isinstance(last, core.Query | core.Sync | core.FunctionCall | core.Terminate))
+        cycle = CycleNeeds(events, size, isinstance(last, core.Query | core.Sync | core.FunctionCall | core.Terminate))
         parsed: dict[bytes, Route] = {}
         bound: set[bytes] = set()
         for event in events:
@@ -91,7 +91,7 @@ class Reaching:
         return cycle
 
     def prepared_route(self, session: Session, name: bytes) -> Route:
-        """Of a prepared statement; INVALID where there is none."""
+        """The route of a prepared statement; INVALID where there is none."""
         prepared = session.prepared.get(name)
         return INVALID if prepared is None else self._routes.of_prepared(prepared)
 
@@ -104,11 +104,11 @@ class Reaching:
         if needs is Needs.READ and route.relations and not self._is_here(session, route):
             return Needs.LEADER
         if route is LONG_READ and session.node.held.lacking:
-            return Needs.LEADER  # nobody has looked at what it reads
+            return Needs.LEADER  # the relations that it reads are not known
         return needs
 
     def _is_here(self, session: Session, route: Route) -> bool:
-        """Whether this node has all that a query reads."""
+        """Whether this node has all relations that a query reads."""
         catalog, holdings = session.committed_catalog, session.node.held.holdings
         if self._here[0] is not catalog or self._here[1] != holdings:
             self._here = (catalog, holdings, set())
@@ -121,8 +121,8 @@ class Reaching:
         here.add(route)
         return True
 
-    def of_events(self, session: Session, events: Sequence[core.Event]) -> Reached | None:
-        """What a cycle has to do with, as far as it is here; None: everything."""
+    def tablespaces_of_events(self, session: Session, events: Sequence[core.Event]) -> Reached | None:
+        """The tablespaces that a cycle concerns, as far as it has arrived; None: all of them."""
         parsed: dict[bytes, Route] = {}
         found: Reached = frozenset()
         for event in events:
@@ -138,14 +138,14 @@ class Reaching:
                 return None
             else:
                 continue
-            part = self.of_route(session, route)
+            part = self.tablespaces_of_route(session, route)
             if part is None:
                 return None
             found |= part
         return found or AT_HOME
 
-    def of_route(self, session: Session, route: Route) -> Reached | None:
-        """Of a route, with what EXECUTE runs."""
+    def tablespaces_of_route(self, session: Session, route: Route) -> Reached | None:
+        """The tablespaces that a route concerns, with those of statements that EXECUTE runs."""
         known, place = self._known, session.variables.get("default_tablespace")
         if (
             known[0] is not session.catalog
@@ -154,26 +154,26 @@ class Reaching:
             or known[3] != place
         ):
             self._known = (session.catalog, session.key, session.temporary_schema, place)
-            self._reach = {}
+            self._route_tablespaces = {}
         key = (route, self.needs(session, route))
-        if key not in self._reach:
-            self._reach[key] = reached(*key, session.environment, place)
-        found = self._reach[key]
+        if key not in self._route_tablespaces:
+            self._route_tablespaces[key] = reached(*key, session.environment, place)
+        found = self._route_tablespaces[key]
         for name in route.executes:
-            other = self.of_route(session, self.prepared_route(session, name.encode()))
+            other = self.tablespaces_of_route(session, self.prepared_route(session, name.encode()))
             found = None if found is None or other is None else found | other
         return found
 
     # ---- where it is led --------------------------------------------------------------------------------------------
 
-    def missing(self, needed: Reached | None) -> Reached:
-        """What of it is not led here."""
+    def not_led_here(self, needed: Reached | None) -> Reached:
+        """Those of the tablespaces that this node does not lead."""
         replica = self._replica
         asked = replica.tablespaces if needed is None else needed
         return frozenset(tablespace for tablespace in asked if not replica.leads_in((tablespace,)))
 
-    def alone(self, session: Session, needed: Reached | None) -> Reached | None:
-        """What a cycle needs, if that can be led apart from pg_default; None: it runs where that is led."""
+    def led_apart_from_home(self, session: Session, needed: Reached | None) -> Reached | None:
+        """The tablespaces of a cycle that can run apart from pg_default; None if it runs where pg_default is led."""
         if needed is None or HOME in needed:
             return None
         transaction = session.transaction
@@ -183,7 +183,7 @@ class Reaching:
         return needed if len(needed) == 1 or self._replica.led_together(needed) else None
 
 
-def name_of(session: Session, tablespace: bytes) -> str:
+def tablespace_name(session: Session, tablespace: bytes) -> str:
     """A tablespace's name in SQL."""
     catalog, identity = session.node.shared_catalog, tablespace.hex()
     items = map(catalog.get, catalog.tablespaces.values())

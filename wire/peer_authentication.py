@@ -1,6 +1,6 @@
 """How the nodes of a cluster recognise each other when one carries a client's session to another.
 
-The carrying node adds reserved parameters to the startup message and signs all of them with the cluster's secret:
+The forwarding node adds reserved parameters to the startup message and signs all of them with the cluster's secret:
 
     _shoal.node     who carries            _shoal.issued   when, microseconds since 1970 (the carrier's clock)
     _shoal.target   to whom                _shoal.nonce    16 random bytes, hexadecimal
@@ -8,8 +8,8 @@ The carrying node adds reserved parameters to the startup message and signs all 
     _shoal.home     only for what is to run where pg_default is led
 
 The secret itself never travels. The proof covers the user, the database and every setting, is good for one node and for
-WINDOW seconds, and once: a node remembers the nonces of that time. A carried session needs no password: the carrying
-node has authenticated the client, and the user is the one that it found.
+WINDOW seconds, and once: a node remembers the nonces of that time. A forwarded session needs no password: the
+forwarding node has authenticated the client, and the user is the one that it found.
 
 A startup message that holds any `_shoal.` parameter without a good proof is refused (28000).
 """
@@ -93,9 +93,9 @@ class PeerVerifier:
         proof = reserved.get(f"{PREFIX}proof", "")
         signed = {name: value for name, value in parameters.items() if name != f"{PREFIX}proof"}
         if not hmac.compare_digest(proof.encode(), _proof(self._secret, signed).encode()):
-            raise _refused("the cluster's secret does not match")
+            raise _refusal("the cluster's secret does not match")
         if reserved.get(f"{PREFIX}target") != self._node:
-            raise _refused(f'this is node "{self._node}", not "{reserved.get(f"{PREFIX}target")}"')
+            raise _refusal(f'this is node "{self._node}", not "{reserved.get(f"{PREFIX}target")}"')
         self._once(reserved.get(f"{PREFIX}nonce", ""), int(reserved.get(f"{PREFIX}issued", "0")) / 1_000_000)
         peer = Peer(
             reserved.get(f"{PREFIX}node", ""), reserved.get(f"{PREFIX}client", ""), reserved.keys() >= TO_HOME.keys()
@@ -105,13 +105,13 @@ class PeerVerifier:
     def _once(self, nonce: str, issued: float) -> None:
         now = self._clock()
         if abs(now - issued) > WINDOW:
-            raise _refused(f"the clocks of the two nodes differ by {abs(now - issued):.0f} s")
+            raise _refusal(f"the clocks of the two nodes differ by {abs(now - issued):.0f} s")
         while self._nonces and next(iter(self._nonces.values())) < now:
             self._nonces.popitem(last=False)
         if nonce in self._nonces or len(self._nonces) >= NONCES:
-            raise _refused("the introduction was used before")
+            raise _refusal("the introduction was used before")
         self._nonces[nonce] = now + 2 * WINDOW
 
 
-def _refused(why: str) -> SqlError:
+def _refusal(why: str) -> SqlError:
     return SqlError("28000", f"a node's introduction was refused: {why}", severity="FATAL")

@@ -1,10 +1,10 @@
-"""Wrong passwords, by the address that they come from: their answers come later and later.
+"""Delays the answers to wrong passwords, by the address of the client.
 
-    FREE wrong ones within WINDOW seconds are answered at once, the next one after FIRST seconds, and each after that
-    after twice as long, up to MOST. While PENDING answers wait, proofs from that address are not looked at: so many
-    connections guess no faster than a few. A right password is answered at once, whoever else guesses.
+    FREE wrong passwords within WINDOW seconds are answered at once, the next one after FIRST seconds, and each further
+    one after twice as long, up to MOST. While PENDING answers wait, passwords from that address are refused unread, so
+    many connections guess no faster than a few. A right password is answered at once, whatever other clients do.
 
-Of an IPv6 address its network of 64 bits counts. ADDRESSES are remembered at most.
+An IPv6 address counts by its network of 64 bits. At most ADDRESSES are remembered.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ADDRESSES = 10_000
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Failures:
     wrong: int = 0
     last: float = 0.0
     pending: int = 0
 
 
-class Guesses:
+class PasswordThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: OrderedDict[str, _Seen] = OrderedDict()  # those who were wrong last at the end
+        self._seen: OrderedDict[str, _Failures] = OrderedDict()  # those who were wrong last at the end
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -46,10 +46,10 @@ class Guesses:
         if seen is not None and seen.pending >= PENDING:
             raise SqlError("53300", "too many wrong passwords from this address: try again later", severity="FATAL")
 
-    def wrong(self, address: str) -> float:
-        """A password was wrong: the seconds after which it is to be said; then `answered` is to be called."""
+    def record_failure(self, address: str) -> float:
+        """Records a wrong password, and returns the seconds to wait with the answer; then `release` is to be called."""
         network, now = network_of(address), self._clock()
-        seen = self._seen.setdefault(network, _Seen())
+        seen = self._seen.setdefault(network, _Failures())
         self._seen.move_to_end(network)
         if now - seen.last > WINDOW:
             seen.wrong = 0
@@ -60,7 +60,7 @@ class Guesses:
             self._seen.popitem(last=False)
         return min(FIRST * 2.0 ** min(seen.wrong - FREE - 1, 60), MOST) if seen.wrong > FREE else 0.0
 
-    def answered(self, address: str) -> None:
+    def release(self, address: str) -> None:
         seen = self._seen.get(network_of(address))
         if seen is not None:
             seen.pending = max(0, seen.pending - 1)

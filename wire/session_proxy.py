@@ -1,16 +1,17 @@
-"""Carrying: a client's session goes on at the leader of a tablespace, for a transaction, and then comes back.
+"""The session proxy: forwards a client's session to the leader of a tablespace for a transaction, and then takes it
+back.
 
-    client -> Connection -> Relay -> ClientConnection -> the leader       messages as they came, with back-pressure
-           <-            <-       <-                  <-
+    client -> Connection -> SessionProxy -> ClientConnection -> the leader     messages unchanged, with back-pressure
+           <-            <-              <-                  <-
 
-The connection (wire/carrying.py) runs a client's statements by itself. When one must run where its tablespace is led,
-the connection hands the bytes from there on, and every byte that arrives later, to `feed` and calls `carry`, which
-returns after the ReadyForQuery that ends the transaction ('I'); bytes behind it are given back.
+The connection (wire/leader_forwarding.py) runs a client's statements by itself. When a statement must run at its
+tablespace's leader, the connection passes the bytes from there on, and every byte that arrives later, to `feed` and
+calls `forward`, which returns after the ReadyForQuery that ends the transaction ('I'); bytes behind it are given back.
 
 A *cycle* is what one ReadyForQuery answers: a Query, or extended messages up to Sync. The next cycle is read only when
 the one before it is answered, so what follows a COMMIT in a pipeline runs locally again.
 
-What the relay adds and takes away, so that the client sees one session:
+The proxy adds and removes messages, so that the client sees one session:
 
     settings      before a transaction, SET for each that differs from what the leader's session has (`SessionImage`);
                   the leader reports every setting at the start and every change by ParameterStatus (it knows a carried
@@ -21,10 +22,10 @@ What the relay adds and takes away, so that the client sees one session:
                   there before the Bind, Describe, EXECUTE or DEALLOCATE that names it; those that the client prepares
                   meanwhile are made known to the local session
     state         what outlives a transaction at the leader (cursors WITH HOLD, temporary tables, statements that SQL
-                  made) pins the session there: `carry` then goes on from transaction to transaction
+                  made) pins the session there: `forward` then continues from transaction to transaction
 
-Pseudo-parameters by which a leader reports on a carried session, never shown to the client: `_shoal.holds` (names of
-what it holds beyond the transaction, separated by commas; '' when nothing), `_shoal.last_commit` (the session's token),
+Pseudo-parameters by which a leader reports on a forwarded session, never shown to the client: `_shoal.holds` (names of
+what it holds beyond the transaction, separated by commas; '' for nothing), `_shoal.last_commit` (the session's token),
 `_shoal.listens` (LISTEN and UNLISTEN that are for the client's own node),
 `_shoal.unwaited` ('on' while the client has been told of commits that are not durable, `synchronous_commit` = off).
 
@@ -58,16 +59,16 @@ from engine.session.settings import DEFINITIONS, REPORTED, milliseconds, set_sta
 from wire import client_core, core, messages
 from wire.client import ClientConnection, ConnectionLostError
 from wire.client_core import FRONTEND_BULK, Frame, FrameStream
-from wire.frozen import end_if_frozen, watch
-from wire.peering import PREFIX
-from wire.relay_cycle import OTHER, Cycle, effect
-from wire.relay_host import RelayHost
+from wire.frozen_leader import end_if_frozen, watch
+from wire.peer_authentication import PREFIX
+from wire.proxy_cycle import OTHER, ProxyCycle, effects_of
+from wire.proxy_host import ProxyHost
 
 READ_AHEAD = 1 << 20
 DEADLINE = 15.0  # seconds within which a leader must be found and reached
 RETRY_PAUSE = 0.1
 NOT_LEADING = "NotLeading"  # the routine in the error (40001) of a node that leads no more and has done nothing
-log = logging.getLogger("shoal.relay")
+log = logging.getLogger("shoal.proxy")
 
 _SHOWN = frozenset(REPORTED)
 _SHOWN_LOWER = frozenset(map(str.lower, REPORTED))
@@ -83,8 +84,8 @@ _GOING = frozenset(("57P01", "57P02", "57P03"))
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The node that leads, and in which epoch."""
+class LeaderAddress:
+    """The address of a leader, and its epoch."""
 
     node: str
     host: str
@@ -94,19 +95,19 @@ class Target:
 
 
 class Locator(Protocol):
-    """Who leads what, and how a session is introduced there."""
+    """Finds leaders, and introduces sessions to them."""
 
-    async def leader(self, tablespace: str, not_this: Target | None = None) -> Target:
+    async def leader(self, tablespace: str, not_this: LeaderAddress | None = None) -> LeaderAddress:
         """The leader of a tablespace. `not_this` has failed: waits a moment for another, or the same in a new epoch,
         and gives it again when there is none. Raises 57P03 when nobody leads."""
 
-    def introduce(self, target: Target, parameters: Mapping[str, str], client: str) -> dict[str, str]:
-        """The startup parameters for a carried session (wire/peering.py)."""
+    def introduce(self, target: LeaderAddress, parameters: Mapping[str, str], client: str) -> dict[str, str]:
+        """The startup parameters for a forwarded session (wire/peer_authentication.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionImage:
-    """What the leader's session must be like before the client's messages come.
+    """The state that the leader's session must have before the client's messages come.
 
     `startup` are the client's own startup parameters (user and database too), `settings` those that the session has
     now, outside of the transaction, by lower-case names. `block` opens the transaction as the client has opened it
@@ -125,7 +126,7 @@ class _LeaderGoneError(Exception):
 
 
 class _RefusedError(_LeaderGoneError):
-    """It leads no more, and has done nothing."""
+    """The node does not lead any more, and has done nothing."""
 
 
 class ClientGoneError(Exception):
@@ -133,25 +134,26 @@ class ClientGoneError(Exception):
 
 
 class LeadsHereError(Exception):
-    """This node leads: `carry` has sent nothing."""
+    """This node leads: `forward` has sent nothing."""
 
 
-class Relay:
-    """Carries one client's session. `carry` runs as one task; `feed`, `cancel` and `close` may come meanwhile."""
+class SessionProxy:
+    """Forwards one client's session. `forward` runs as one task; `feed`, `cancel` and `close` may be called
+    meanwhile."""
 
-    def __init__(self, host: RelayHost, locator: Locator, *, deadline: float = DEADLINE) -> None:
+    def __init__(self, host: ProxyHost, locator: Locator, *, deadline: float = DEADLINE) -> None:
         self._host = host
         self._locator = locator
         self._deadline = deadline
         self._clock = asyncio.get_running_loop().time
         self._leader: ClientConnection | None = None
-        self._target: Target | None = None
+        self._target: LeaderAddress | None = None
         self._client = FrameStream(FRONTEND_BULK, core.MESSAGE_LIMIT)
         self._first: deque[Frame] = deque()
         self._given_back = b""
         self._arrival: asyncio.Future[None] | None = None
         self._cancelling: asyncio.Task[bool] | None = None
-        self._opening: asyncio.Task[None] | None = None  # the task of `carry` while it looks for the leader
+        self._opening: asyncio.Task[None] | None = None  # the task of `forward` while it looks for the leader
         self._interrupted: SqlError | None = None
         self._resting = True  # nobody reads what the leader says
         self.idle = False  # between two cycles of a transaction: the client has not said anything
@@ -172,38 +174,38 @@ class Relay:
     # ---- what the connection calls ----------------------------------------------------------------------------------
 
     @property
-    def pinned(self) -> bool:
+    def is_pinned(self) -> bool:
         """Whether the leader's session holds what outlives a transaction."""
         return bool(self._holds) or self._sql_statements
 
     @property
-    def holds(self) -> str:
-        """What the leader's session holds, as it has told."""
+    def held_objects(self) -> str:
+        """The objects that the leader's session holds, as it has reported."""
         return self._holds
 
     @property
-    def unwaited(self) -> bool:
+    def has_unwaited_commits(self) -> bool:
         """Whether the client has been told of commits that were not durable when the leader last said something."""
         leader = self._leader
         while self._unwaited and self._resting and leader is not None and (frame := leader.take()) is not None:
             if frame.kind == 0x53:
-                self._report(frame)
+                self._take_setting(frame)
         return bool(self._unwaited)
 
     def feed(self, data: bytes) -> None:
-        """What the client sends while `carry` runs."""
+        """Takes what the client sends while `forward` runs."""
         self._client.receive_data(data)
-        if self._client.buffered > READ_AHEAD:
+        if self._client.buffered_bytes > READ_AHEAD:
             self._host.pause("relay")
         _wake(self._arrival)
 
     def take_rest(self) -> bytes:
-        """What the client has sent and the relay has not carried, once `carry` is over, however it ended."""
+        """The bytes that the client has sent and the proxy has not forwarded, after `forward` has ended in any way."""
         data, self._given_back = self._given_back + self._client.take_rest(), b""
         self._host.resume("relay")
         return data
 
-    async def carry(self, tablespace: str, image: SessionImage) -> None:
+    async def forward(self, tablespace: str, image: SessionImage) -> None:
         """Runs what is fed at the tablespace's leader, until the transaction is over. The bytes behind it are in
         `take_rest`.
 
@@ -213,39 +215,41 @@ class Relay:
         to the client was cut: it closes without a word.
         """
         self._resting = False
-        cycle = Cycle("T" if image.block else "I")
+        cycle = ProxyCycle("T" if image.block else "I")
         end = self._clock() + self._deadline
         begun = False
-        await self._open(tablespace, image, end)
+        await self._open_leader_session(tablespace, image, end)
         try:
             while True:
                 try:
-                    status = await self._run(cycle)
+                    status = await self._run_cycle(cycle)
                 except (_LeaderGoneError, ConnectionLostError) as error:
                     refused = isinstance(error, _RefusedError)
-                    if begun or (cycle.sent and not (refused and cycle.repeatable)):
-                        await self._broken(cycle, error)
+                    if begun or (cycle.is_sent and not (refused and cycle.is_repeatable)):
+                        await self._handle_leader_loss(cycle, error)
                         return
-                    cycle = await self._again(tablespace, image, cycle, end, refused)
+                    cycle = await self._retry_cycle(tablespace, image, cycle, end, refused)
                     continue
                 if status == "I":
-                    self._settle(image)
-                    if not self.pinned:
+                    self._finalize(image)
+                    if not self.is_pinned:
                         return
-                cycle, begun = Cycle(status), True
+                cycle, begun = ProxyCycle(status), True
         finally:
             self._given_back += b"".join(frame.data for frame in self._first)
             self._first.clear()
             self.idle = False
             self._resting = True
 
-    async def _again(self, tablespace: str, image: SessionImage, cycle: Cycle, end: float, elsewhere: bool) -> Cycle:
-        """The first cycle once more, at another leader or in a new session: nothing has come of it."""
-        self._first.extendleft(reversed(cycle.kept))
+    async def _retry_cycle(
+        self, tablespace: str, image: SessionImage, cycle: ProxyCycle, end: float, elsewhere: bool
+    ) -> ProxyCycle:
+        """Repeats the first cycle at another leader or in a new session, because it has had no effect."""
+        self._first.extendleft(reversed(cycle.messages))
         target = self._target
-        self._drop()
-        await self._open(tablespace, image, end, target if elsewhere else None)
-        return Cycle(cycle.status)
+        self._drop_leader()
+        await self._open_leader_session(tablespace, image, end, target if elsewhere else None)
+        return ProxyCycle(cycle.status)
 
     def cancel(self) -> None:
         """Asks the leader to cancel what runs. The answer comes the ordinary way, or the connection breaks."""
@@ -254,7 +258,7 @@ class Relay:
             self._cancelling = asyncio.get_running_loop().create_task(end_if_frozen(leader, leader.cancel()))
 
     def interrupt(self, error: SqlError) -> bool:
-        """Ends the search for a leader: `carry` raises the error. False when there is one already."""
+        """Ends the search for a leader: `forward` raises the error. False when there is one already."""
         if self._opening is None:
             return False
         self._interrupted = error
@@ -266,32 +270,34 @@ class Relay:
             self._leader.close()
             self._leader = None
 
-    def _settle(self, image: SessionImage) -> None:
-        """A transaction is over: the local session learns what has changed."""
+    def _finalize(self, image: SessionImage) -> None:
+        """Passes the changes of a finished transaction to the local session."""
         if image.block:
             self._host.end_block()
         if self._changed:
             self._host.adopt_settings(self._changed)
             self._changed = {}
         if self._token:
-            self._host.committed(self._token)
+            self._host.on_committed(self._token)
             self._token = ""
 
     # ---- the leader's session ---------------------------------------------------------------------------------------
 
-    async def _open(self, tablespace: str, image: SessionImage, end: float, not_this: Target | None = None) -> None:
-        """A connection to the leader whose session is like the image."""
+    async def _open_leader_session(
+        self, tablespace: str, image: SessionImage, end: float, not_this: LeaderAddress | None = None
+    ) -> None:
+        """Opens a session at the leader with the state of the image."""
         task = self._opening = asyncio.current_task()
         assert task is not None
         try:
             while True:
-                target = await self._find(tablespace, not_this, end)
+                target = await self._find_leader(tablespace, not_this, end)
                 try:
                     await self._connect(target, image, end)
                     await self._prepare(image)
                     return
                 except (ConnectionLostError, _LeaderGoneError) as error:
-                    self._drop()
+                    self._drop_leader()
                     if self._clock() >= end:
                         message = f'the leader of tablespace "{tablespace}" cannot be reached'
                         raise SqlError("57P03", message, detail=str(error), hint=_NO_LEADER) from error
@@ -301,13 +307,13 @@ class Relay:
             interrupted, self._interrupted = self._interrupted, None
             if interrupted is None:
                 raise
-            self._drop()
+            self._drop_leader()
             task.uncancel()
             raise interrupted from None
         finally:
             self._opening = None
 
-    async def _find(self, tablespace: str, not_this: Target | None, end: float) -> Target:
+    async def _find_leader(self, tablespace: str, not_this: LeaderAddress | None, end: float) -> LeaderAddress:
         """The leader; 57P03 after the deadline. Raises LeadsHereError as soon as it is this node."""
         while True:
             search = asyncio.ensure_future(self._locator.leader(tablespace, not_this))
@@ -326,10 +332,10 @@ class Relay:
             finally:
                 search.cancel()
 
-    async def _connect(self, target: Target, image: SessionImage, end: float) -> None:
+    async def _connect(self, target: LeaderAddress, image: SessionImage, end: float) -> None:
         if self._leader is not None and not self._leader.lost and self._target == target:
             return
-        self._drop()
+        self._drop_leader()
         parameters = self._locator.introduce(target, image.startup, image.client)
         timeout = max(end - self._clock(), 0.05)
         try:
@@ -348,15 +354,15 @@ class Relay:
     def _leader_lost(self, leader: ClientConnection) -> None:
         if leader is not self._leader:
             return
-        if self.unwaited:
-            self._host.commits_lost()
+        if self.has_unwaited_commits:
+            self._host.on_commits_lost()
 
-    def _drop(self) -> None:
+    def _drop_leader(self) -> None:
         if self._leader is not None:
             self._leader.on_lost = None
             self._leader.abort()
             if self._unwaited:
-                self._host.commits_lost()
+                self._host.on_commits_lost()
         self._unwaited = ""
         self._leader = self._target = None
         self._there.clear()
@@ -370,8 +376,8 @@ class Relay:
 
     async def _prepare(self, image: SessionImage) -> None:
         """Settings, then the block: in two Queries, for a ROLLBACK undoes the SETs of its own transaction."""
-        wanted = _differing(self._known, image.settings)
-        leader = self._connected()
+        wanted = _changed_settings(self._known, image.settings)
+        leader = self._require_leader()
         failure: SqlError | None = None
         if wanted:
             leader.send(client_core.query("; ".join(set_statement(*item) for item in wanted.items()).encode()))
@@ -386,7 +392,7 @@ class Relay:
         if wanted or image.block:
             self._there.pop(b"", None)
         if failure is not None:
-            self._drop()
+            self._drop_leader()
             raise _RefusedError(failure.message) if failure.routine == NOT_LEADING else failure
 
     async def _quiet_answer(self, leader: ClientConnection) -> SqlError | None:
@@ -397,23 +403,23 @@ class Relay:
             if frame.kind == 0x45:
                 failure = _leader_error(frame)
             elif frame.kind == 0x53:
-                self._report(frame)
+                self._take_setting(frame)
             elif frame.kind == 0x5A:
                 return failure
 
-    def _connected(self) -> ClientConnection:
+    def _require_leader(self) -> ClientConnection:
         if self._leader is None:
             raise _LeaderGoneError("there is no connection to the leader")
         return self._leader
 
     # ---- one cycle: from the client ---------------------------------------------------------------------------------
 
-    async def _run(self, cycle: Cycle) -> str:
+    async def _run_cycle(self, cycle: ProxyCycle) -> str:
         """Carries one cycle; the transaction status after it."""
-        leader = self._connected()
+        leader = self._require_leader()
         loop = asyncio.get_running_loop()
         up = loop.create_task(self._send_cycle(leader, cycle))
-        down = loop.create_task(self._answer(leader, cycle))
+        down = loop.create_task(self._pass_answer(leader, cycle))
         timeout = milliseconds(self._known.get("statement_timeout", "0"))
         watching = loop.create_task(watch(leader, timeout / 1000)) if timeout else None
         try:
@@ -436,12 +442,12 @@ class Relay:
                 if not task.cancelled():
                     task.exception()  # seen: it came out above, or is of no more interest
         status = chr(ready.data[5])
-        self._host.answered(status)
+        self._host.on_statement_end(status)
         self._host.send(ready.data)
-        await self._host.drained()
+        await self._host.drain()
         return status
 
-    async def _next(self, leader: ClientConnection, cycle: Cycle) -> Frame | None:
+    async def _next_frame(self, leader: ClientConnection, cycle: ProxyCycle) -> Frame | None:
         """The client's next frame. None, with nothing taken, when the leader is lost, and when the cycle is answered
         and what was taken ends where a message ends."""
         while not (leader.lost or (cycle.over and self._client.at_boundary)):
@@ -449,15 +455,15 @@ class Relay:
             if frame is not None:
                 return frame
             self._host.resume("relay")
-            await self._arrived()
+            await self._wait_for_input()
         return None
 
-    async def _arrived(self) -> None:
-        """Waits for more from the client, or for something else that is to be looked at. One task waits at a time."""
+    async def _wait_for_input(self) -> None:
+        """Waits for more bytes from the client, or another event. One task waits at a time."""
         self._arrival = asyncio.get_running_loop().create_future()
         await self._arrival
 
-    async def _send_cycle(self, leader: ClientConnection, cycle: Cycle) -> None:
+    async def _send_cycle(self, leader: ClientConnection, cycle: ProxyCycle) -> None:
         """The client's messages up to Query or Sync, and COPY data when the leader asks for it. Ends without a word
         when the leader is lost: what has come from it is still to be read. Ends behind a whole message when the cycle
         is answered: the leader may have given up in the midst of a CopyData, and what is left of that one is its."""
@@ -465,36 +471,37 @@ class Relay:
             if cycle.complete:
                 cycle.copy_begun.clear()
                 await cycle.copy_begun.wait()
-            self.idle = not cycle.sent
-            frame = await self._next(leader, cycle)
+            self.idle = not cycle.is_sent
+            frame = await self._next_frame(leader, cycle)
             self.idle = False
             if frame is None:
                 return
             if frame.kind == 0x58:  # Terminate
                 raise ClientGoneError
             if frame.kind in _COPY_KINDS or cycle.copying:
-                self._copy(leader, cycle, frame)
+                self._forward_copy(leader, cycle, frame)
             elif not await self._forward(leader, cycle, frame):
                 return
-            await leader.drained()
+            await leader.drain()
 
-    def _copy(self, leader: ClientConnection, cycle: Cycle, frame: Frame) -> None:
+    def _forward_copy(self, leader: ClientConnection, cycle: ProxyCycle, frame: Frame) -> None:
         """A message of COPY; the leader ignores a Sync in the midst of it, and what comes when it has given up. So does
         the relay with what comes before anything else."""
-        if not (cycle.sent or cycle.copying):
+        if not (cycle.is_sent or cycle.copying):
             return
         leader.send(frame.data)
         if frame.kind in (0x63, 0x66):  # CopyDone, CopyFail
             cycle.copying = False
             cycle.complete = not cycle.extended
 
-    async def _forward(self, leader: ClientConnection, cycle: Cycle, frame: Frame) -> bool:
-        """One message of the client's, with what the leader needs before it. False: the cycle has failed before it."""
+    async def _forward(self, leader: ClientConnection, cycle: ProxyCycle, frame: Frame) -> bool:
+        """Forwards one message of the client, after what the leader needs before it. False: the cycle has failed before
+        it."""
         kind, body = frame.kind, frame.body
         cycle.extended = kind != 0x51
         cycle.keep(frame)
-        if not cycle.sent or kind == 0x45:
-            self._host.started(self._text(kind, body))
+        if not cycle.is_sent or kind == 0x45:
+            self._host.on_statement_start(self._text(kind, body))
         if kind == 0x51:
             if not await self._query_named(leader, cycle, body[:-1]):
                 return False
@@ -502,23 +509,23 @@ class Relay:
             self._parse(leader, frame)
         elif kind == 0x42:
             portal, statement = body.split(b"\0", 2)[:2]
-            self._require(leader, statement)
+            self._require_statement(leader, statement)
             self._effects[b"P" + portal] = self._effects.get(b"S" + statement, OTHER)
             self._texts[portal] = self._bound_text(statement)
             self._expected.append((False, None))
         elif kind == 0x44 and body[:1] == b"S":
-            self._require(leader, body[1:-1])
+            self._require_statement(leader, body[1:-1])
         elif kind == 0x43:
             self._expected.append((False, body[1:-1] if body[:1] == b"S" else None))
         elif kind == 0x45:
             cycle.effects |= self._effects.get(b"P" + body[:-5], OTHER)
         leader.send(frame.data)
-        cycle.sent = True
+        cycle.is_sent = True
         cycle.complete = kind in _ENDS_CYCLE
         return True
 
     def _text(self, kind: int, body: bytes) -> bytes:
-        """What a Query or Execute runs."""
+        """The text that a Query or Execute runs."""
         return body[:-1] if kind == 0x51 else self._texts.get(body[:-5], b"") if kind == 0x45 else b""
 
     def _bound_text(self, name: bytes) -> bytes:
@@ -529,16 +536,16 @@ class Relay:
         there = self._there.get(name)
         return b"" if there is None else there.sql
 
-    async def _query_named(self, leader: ClientConnection, cycle: Cycle, sql: bytes) -> bool:
+    async def _query_named(self, leader: ClientConnection, cycle: ProxyCycle, sql: bytes) -> bool:
         """Before a Query: the statements that it names are parsed in a cycle of their own. False if one failed: its
         error has been the answer."""
-        cycle.effects |= effect(sql)
+        cycle.effects |= effects_of(sql)
         self._there.pop(b"", None)
         self._host.forget_statement(b"")  # 55.2.3: a simple query destroys the unnamed statement
-        named = self._named_in(sql)
+        named = self._statements_named_in(sql)
         if not named:
             return True
-        cycle.sent = True
+        cycle.is_sent = True
         for statement in named:
             self._parse_there(leader, statement)
         cycle.quiet = asyncio.get_running_loop().create_future()
@@ -551,24 +558,24 @@ class Relay:
         reader.receive_data(frame.data)
         statement = reader.next_event()
         assert isinstance(statement, core.Parse)
-        for named in self._named_in(statement.sql):
+        for named in self._statements_named_in(statement.sql):
             self._parse_there(leader, named)
         if statement.name and statement.name in self._there and self._host.statement(statement.name) is None:
             # The client has dropped the one of that name by a DEALLOCATE, which ran here.
             leader.send(client_core.close("S", statement.name))
             self._expected.append((True, statement.name))
-        self._effects[b"S" + statement.name] = effect(statement.sql)
+        self._effects[b"S" + statement.name] = effects_of(statement.sql)
         self._expected.append((False, statement))
 
-    def _named_in(self, sql: bytes) -> list[core.Parse]:
+    def _statements_named_in(self, sql: bytes) -> list[core.Parse]:
         """The client's statements that EXECUTE or DEALLOCATE in this text may mean and that the leader lacks."""
         if not _NAMES_STATEMENT.search(sql):
             return []
         text = sql.lower()
         found = (self._host.statement(name) for name in self._host.statement_names() if name and name.lower() in text)
-        return [statement for statement in found if statement and not self._has(statement)]
+        return [statement for statement in found if statement and not self._is_at_leader(statement)]
 
-    def _has(self, statement: core.Parse) -> bool:
+    def _is_at_leader(self, statement: core.Parse) -> bool:
         """Whether the leader's session has it. Types that were not given are those that the text asks for."""
         there = self._there.get(statement.name)
         return (
@@ -577,12 +584,12 @@ class Relay:
             and all(given in (0, wanted) for given, wanted in zip(there.types, statement.types, strict=False))
         )
 
-    def _require(self, leader: ClientConnection, name: bytes) -> None:
+    def _require_statement(self, leader: ClientConnection, name: bytes) -> None:
         """Parses the client's statement at the leader unless it is there, or on its way."""
         if any(isinstance(what, core.Parse) and what.name == name for _, what in self._expected):
             return
         statement = self._host.statement(name)
-        if statement is not None and not self._has(statement):
+        if statement is not None and not self._is_at_leader(statement):
             self._parse_there(leader, statement)
 
     def _parse_there(self, leader: ClientConnection, statement: core.Parse) -> None:
@@ -591,24 +598,24 @@ class Relay:
             self._expected.append((True, statement.name))
         leader.send(client_core.parse(statement.name, statement.sql, statement.types))
         self._expected.append((True, statement))
-        self._effects[b"S" + statement.name] = effect(statement.sql)
+        self._effects[b"S" + statement.name] = effects_of(statement.sql)
 
     # ---- one cycle: from the leader ---------------------------------------------------------------------------------
 
-    async def _answer(self, leader: ClientConnection, cycle: Cycle) -> Frame:
+    async def _pass_answer(self, leader: ClientConnection, cycle: ProxyCycle) -> Frame:
         """Passes the leader's frames on up to ReadyForQuery, which it returns."""
         while True:
             frame = await leader.receive()
             kind = frame.kind
             if kind in client_core.BACKEND_BULK:
-                cycle.answered = True
+                cycle.has_answer = True
                 self._host.send(frame.data)
-                await self._host.drained()
+                await self._host.drain()
             elif kind != 0x5A:
-                if kind == 0x45 and not cycle.completed and _refuses(frame):
+                if kind == 0x45 and not cycle.has_completed and _is_not_leading(frame):
                     raise _RefusedError("the node does not lead any more")
-                if self._shown(cycle, frame):
-                    cycle.answered = cycle.answered or kind not in _ASIDES
+                if self._take_report(cycle, frame):
+                    cycle.has_answer = cycle.has_answer or kind not in _ASIDES
                     self._host.send(frame.data)
             elif cycle.quiet is not None and not cycle.quiet_failed:
                 cycle.quiet.set_result(True)
@@ -622,14 +629,14 @@ class Relay:
         while not self._client.at_boundary:
             if self._client.next_frame() is None:
                 self._host.resume("relay")
-                await self._arrived()
+                await self._wait_for_input()
 
-    def _shown(self, cycle: Cycle, frame: Frame) -> bool:
-        """Takes what a frame says about the session; whether the client is to see it."""
+    def _take_report(self, cycle: ProxyCycle, frame: Frame) -> bool:
+        """Takes over what a frame reports about the session. Returns whether the client is to see the frame."""
         kind = frame.kind
         if kind in (0x31, 0x32, 0x33) and self._expected:
             quiet, what = self._expected.popleft()
-            self._completed(kind, quiet, what)
+            self._on_complete(kind, quiet, what)
             return not quiet
         if kind == 0x45:
             error = _leader_error(frame)
@@ -639,15 +646,15 @@ class Relay:
             if cycle.quiet is not None:
                 cycle.quiet_failed = True
         elif kind == 0x53:
-            return self._report(frame)
+            return self._take_setting(frame)
         elif kind == 0x43:
-            cycle.completed = True
+            cycle.has_completed = True
             self._command(client_core.strings(frame.body)[0])
         elif kind == 0x47:
             cycle.begin_copy()
         return True
 
-    def _completed(self, kind: int, quiet: bool, what: core.Parse | bytes | None) -> None:
+    def _on_complete(self, kind: int, quiet: bool, what: core.Parse | bytes | None) -> None:
         if kind == 0x31 and isinstance(what, core.Parse):
             self._there[what.name] = what
             if not quiet:
@@ -665,7 +672,7 @@ class Relay:
         elif tag in _PINNING:
             self._sql_statements = True
 
-    def _report(self, frame: Frame) -> bool:
+    def _take_setting(self, frame: Frame) -> bool:
         """A ParameterStatus; whether it is one that clients are told."""
         name, value = client_core.strings(frame.body)
         if name == "_shoal.holds":
@@ -673,7 +680,7 @@ class Relay:
         elif name == "_shoal.last_commit":
             self._token = value
         elif name == "_shoal.listens":
-            self._host.listened(value)
+            self._host.on_listen(value)
 
         elif name == "_shoal.unwaited":
             self._unwaited = value
@@ -683,12 +690,13 @@ class Relay:
 
     # ---- when the leader is lost ------------------------------------------------------------------------------------
 
-    async def _broken(self, cycle: Cycle, cause: Exception) -> None:
-        """Says what has become of the transaction, and gives the session back. What `carry` raises."""
+    async def _handle_leader_loss(self, cycle: ProxyCycle, cause: Exception) -> None:
+        """Reports the outcome of the transaction after the leader's loss, and gives the session back. Raises what
+        `forward` raises."""
         cut = self._leader is not None and not self._leader.at_boundary
-        pinned = self.pinned
+        pinned = self.is_pinned
         told = [name for name in self._changed if name in _SHOWN_LOWER]
-        self._drop()
+        self._drop_leader()
         if cycle.may_have_committed and not isinstance(cause, _RefusedError):
             raise SqlError(
                 "08007",
@@ -701,9 +709,9 @@ class Relay:
         if pinned:
             message = "the node that held this session's cursors, temporary tables or prepared statements is gone"
             raise SqlError("57P01", message, detail=str(cause), severity="FATAL")
-        self._host.settings_lost(told)
+        self._host.on_settings_lost(told)
         if cycle.is_rollback:
-            self._given_back = b"".join(frame.data for frame in cycle.kept)
+            self._given_back = b"".join(frame.data for frame in cycle.messages)
             self._host.fail_block(None)
             return
         error = SqlError(
@@ -712,7 +720,7 @@ class Relay:
             detail=str(cause),
             hint="Run the transaction again.",
         )
-        if not cycle.sent:
+        if not cycle.is_sent:
             self._host.fail_block(error)
             return
         await self._end_of_message()
@@ -741,11 +749,11 @@ def _leader_error(frame: Frame) -> SqlError:
     return error
 
 
-def _refuses(frame: Frame) -> bool:
+def _is_not_leading(frame: Frame) -> bool:
     return client_core.report_fields(frame.body).get("R") == NOT_LEADING
 
 
-def _differing(known: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+def _changed_settings(known: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
     """The settings to be set, who the session is first: setting that resets the role."""
     found = {
         name: value

@@ -1,4 +1,4 @@
-"""What the relay (wire/relay.py) asks of the client's connection."""
+"""What the proxy (wire/session_proxy.py) asks of the client's connection."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from catalog.errors import SqlError
 from wire import core
 
 
-class RelayHost(Protocol):
-    """See the module's text."""
+class ProxyHost(Protocol):
+    """The part of the client's connection that the proxy uses."""
 
     @property
     def leads_here(self) -> bool:
-        """Whether this node has become the leader itself, so that nothing needs to be carried."""
+        """Whether this node has become the leader itself, so that nothing needs to be forwarded."""
 
-    def started(self, sql: bytes) -> None:
+    def on_statement_start(self, sql: bytes) -> None:
         """The client's statement runs at the leader now; b'' where its text is not known."""
 
-    def answered(self, status: str) -> None:
-        """It is over, with this transaction status: the client's turn."""
+    def on_statement_end(self, status: str) -> None:
+        """The statement has ended, with this transaction status: the client's turn."""
 
     def send(self, data: bytes) -> None:
         """Sends to the client, behind everything sent before."""
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Waits while the client does not read. Raises CancelledError when it is gone."""
 
     def pause(self, reason: str) -> None: ...
     def resume(self, reason: str) -> None: ...
 
     def statement(self, name: bytes) -> core.Parse | None:
-        """What the client prepared under a name by Parse or PREPARE (its inner text), None if nothing."""
+        """The statement that the client prepared under a name by Parse or PREPARE (its inner text), None if there is
+        none."""
 
     def statement_names(self) -> Sequence[bytes]: ...
 
@@ -45,19 +46,19 @@ class RelayHost(Protocol):
     def adopt_settings(self, settings: Mapping[str, str]) -> None:
         """Values that the session's settings have now; the client has been told."""
 
-    def committed(self, token: str) -> None:
+    def on_committed(self, token: str) -> None:
         """`_shoal.last_commit` of the leader: what the session's own reads must see."""
 
-    def listened(self, actions: str) -> None:
+    def on_listen(self, actions: str) -> None:
         """LISTEN and UNLISTEN that a transaction has committed at the leader, as JSON: they are for this node."""
 
-    def commits_lost(self) -> None:
+    def on_commits_lost(self) -> None:
         """The client was told of commits that may be lost: its session is to end. Called at any time."""
 
     def end_block(self) -> None:
         """The block ended at the leader: so does the local one, in which nothing was done. Sends nothing."""
 
-    def settings_lost(self, names: Sequence[str]) -> None:
+    def on_settings_lost(self, names: Sequence[str]) -> None:
         """The client was told of changes that were lost with their transaction: it is to be told what is true."""
 
     def fail_block(self, error: SqlError | None) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catalog.errors import SqlError
-from wire import guessing
-from wire.guessing import FIRST, FREE, MOST, PENDING, WINDOW, Guesses, network_of
+from wire import password_throttle
+from wire.password_throttle import FIRST, FREE, MOST, PENDING, WINDOW, PasswordThrottle, network_of
 
 
 class Clock:
@@ -17,19 +17,19 @@ class Clock:
         return self.now
 
 
-def guess(guesses: Guesses, address: str, count: int) -> list[float]:
+def guess(guesses: PasswordThrottle, address: str, count: int) -> list[float]:
     """The delays of so many wrong passwords, one after the other."""
     delays = []
     for _ in range(count):
         guesses.check(address)
-        delays.append(guesses.wrong(address))
-        guesses.answered(address)
+        delays.append(guesses.record_failure(address))
+        guesses.release(address)
     return delays
 
 
 def test_delays_grow_to_a_bound_and_are_forgotten() -> None:
     clock = Clock()
-    guesses = Guesses(clock)
+    guesses = PasswordThrottle(clock)
     delays = guess(guesses, "10.0.0.1", 200)
     assert delays[:FREE] == [0.0] * FREE
     assert delays[FREE] == FIRST and delays[FREE + 1] == 2 * FIRST
@@ -42,13 +42,13 @@ def test_delays_grow_to_a_bound_and_are_forgotten() -> None:
 def test_many_connections_guess_no_faster() -> None:
     """Whoever sends as many guesses as are looked at, at every moment, for an hour."""
     clock = Clock()
-    guesses = Guesses(clock)
+    guesses = PasswordThrottle(clock)
     looked_at, due = 0, []
     for _ in range(36_000):
         clock.now += 0.1
         while due and due[0] <= clock.now:
             due.pop(0)
-            guesses.answered("10.0.0.1")
+            guesses.release("10.0.0.1")
         for _ in range(3):
             try:
                 guesses.check("10.0.0.1")
@@ -56,20 +56,20 @@ def test_many_connections_guess_no_faster() -> None:
                 assert error.sqlstate == "53300"
                 break
             looked_at += 1
-            due.append(clock.now + guesses.wrong("10.0.0.1"))
+            due.append(clock.now + guesses.record_failure("10.0.0.1"))
             due.sort()
     assert looked_at < 1.1 * 3600 * PENDING / MOST + 50
 
 
 def test_an_unbounded_rate_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "PENDING", 10**9)
+    monkeypatch.setattr(password_throttle, "PENDING", 10**9)
     with pytest.raises(AssertionError):
         test_many_connections_guess_no_faster()
 
 
 def test_no_more_than_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "ADDRESSES", 50)
-    guesses = Guesses(Clock())
+    monkeypatch.setattr(password_throttle, "ADDRESSES", 50)
+    guesses = PasswordThrottle(Clock())
     for number in range(1000):
         guess(guesses, f"10.0.{number // 250}.{number % 250}", 2)
         guess(guesses, "192.168.0.1", 1)

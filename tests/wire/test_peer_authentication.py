@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog.errors import SqlError
-from wire.peering import NONCES, WINDOW, Peer, PeerVerifier, introduce
+from wire.peer_authentication import NONCES, WINDOW, Peer, PeerVerifier, introduce
 
 SECRET = b"a secret of the cluster"
 CLIENT = {"user": "u", "database": "d", "TimeZone": "UTC"}
