@@ -187,8 +187,8 @@ class ClusterConnection(Connection):
         return not route.opens_writable and self._admission(session) is None
 
     def _is_led(self, session: Session, data: bytes) -> bool:
-        """Whether what arrived is one statement, and this node leads all that it has to do with: so `_choose_leader`
-        decides of most that is sent to a node that leads some tablespaces and not others."""
+        """Whether what arrived is one statement, and this node leads all that it has to do with: what `_choose_leader`
+        says of most that is sent to a node that leads some tablespaces and not others."""
         transaction = session.transaction
         if (
             self.busy

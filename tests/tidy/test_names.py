@@ -1,0 +1,205 @@
+"""Names that a stranger understands, and sizes that fit a head.
+
+The lists below hold what is not so yet. They may only become shorter: what is no longer needed in them is reported too.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tidy import measures
+
+# Nouns of the field that end in -ing.
+FIELD_TERMS = frozenset((
+    "wire/leader_forwarding.py",
+))  # fmt: skip
+
+# Modules that are named by an activity, where a noun would say what they hold.
+ING_MODULES = frozenset((
+    "catalog/functions/case_mapping.py",
+    "catalog/functions/datetime_formatting.py",
+    "catalog/functions/datetime_making.py",
+    "catalog/functions/datetime_scanning.py",
+    "catalog/functions/hashing.py",
+    "catalog/functions/json_making.py",
+    "catalog/functions/json_reading.py",
+    "catalog/functions/locking.py",
+    "catalog/functions/notifying.py",
+    "catalog/functions/number_formatting.py",
+    "catalog/functions/quoting.py",
+    "catalog/functions/sending.py",
+    "catalog/remembering.py",
+    "catalog/system/describing.py",
+    "catalog/system/finding.py",
+    "catalog/system/numbering.py",
+    "catalog/text_search/matching.py",
+    "catalog/text_search/ranking.py",
+    "catalog/types/naming.py",
+    "engine/bulk/copying.py",
+    "engine/bulk/keeping.py",
+    "engine/changes/reading.py",
+    "engine/columnar/hearing.py",
+    "engine/execute/decoding.py",
+    "engine/execute/ordering.py",
+    "engine/partitions/choosing.py",
+    "engine/partitions/writing.py",
+    "engine/session/serializing.py",
+    "engine/session/waiting.py",
+    "engine/sql/folding.py",
+    "engine/statements/planning.py",
+    "engine/statements/routing.py",
+    "engine/storage/leaning.py",
+    "engine/storage/locking.py",
+    "engine/storage/merging.py",
+    "engine/storage/writing.py",
+))  # fmt: skip
+
+# Functions that are named by a bare participle, at most, by package.
+PARTICIPLES = {"catalog": 167, "engine": 438, "replication": 1, "shoal": 5, "shoal_spark": 0, "wire": 3}
+
+# Public names that several classes of a package have.
+REPEATED_CLASSES: dict[str, frozenset[str]] = {
+    "catalog": frozenset((
+        "Layout",
+        "Moment",
+        "Options",
+        "Parameter",
+        "Part",
+        "Sequence",
+    )),
+    "engine": frozenset((
+        "Answer",
+        "ArrayExpr",
+        "BatchStream",
+        "Body",
+        "BoolExpr",
+        "BooleanTest",
+        "Call",
+        "Capture",
+        "CaseExpr",
+        "ChangeStreams",
+        "Changes",
+        "Checks",
+        "CoalesceExpr",
+        "Cursor",
+        "CycleClause",
+        "Found",
+        "Generation",
+        "GroupingFunc",
+        "History",
+        "Level",
+        "MinMaxExpr",
+        "Moment",
+        "Node",
+        "NullTest",
+        "OnConflict",
+        "Piece",
+        "Query",
+        "RangeFunction",
+        "RowExpr",
+        "SearchClause",
+        "SetToDefault",
+        "Sink",
+        "Source",
+        "SqlValueFunction",
+        "SubLink",
+        "Tables",
+        "Target",
+        "TemporaryTables",
+        "Transaction",
+        "Watch",
+    )),
+}  # fmt: skip
+
+MOST_LINES_OF_A_FUNCTION = 70
+MOST_LINES_OF_A_FILE = 800
+LONG_FILES = frozenset((
+    "catalog/schema.py",
+    "engine/columnar/client.py",
+    "engine/execute/expressions.py",
+    "engine/execute/select.py",
+    "engine/sql/analyze/collations.py",
+    "engine/sql/tree.py",
+    "engine/storage/tablespace.py",
+    "engine/txn/transaction.py",
+    "wire/connection.py",
+    "wire/leader_forwarding.py",
+    "wire/session_proxy.py",
+))  # fmt: skip
+
+SOURCE = measures.product()
+
+
+def test_modules_are_named_by_what_they_hold() -> None:
+    found = measures.ing_modules(SOURCE) - FIELD_TERMS
+    assert len(FIELD_TERMS) <= 6
+    assert sorted(found - ING_MODULES) == [], "name the module by a noun for what it holds"
+    assert sorted(ING_MODULES - found) == [], "take it off the list"
+
+
+@pytest.mark.parametrize("package", measures.PACKAGES)
+def test_functions_are_named_by_a_verb_with_its_object_or_by_a_noun(package: str) -> None:
+    found = measures.participles(SOURCE).get(package, [])
+    assert len(found) <= PARTICIPLES[package], f"a participle says neither who nor what: {found}"
+
+
+@pytest.mark.parametrize("package", measures.PACKAGES)
+def test_public_classes_have_names_of_their_own(package: str) -> None:
+    found = measures.repeated_classes(SOURCE)[package]
+    listed = REPEATED_CLASSES.get(package, frozenset())
+    assert {name: paths for name, paths in found.items() if name not in listed} == {}
+    assert sorted(listed - found.keys()) == [], "take it off the list"
+
+
+def test_functions_fit_on_a_page() -> None:
+    assert measures.long_functions(SOURCE, MOST_LINES_OF_A_FUNCTION) == {}
+
+
+def test_files_are_not_too_long() -> None:
+    found = measures.long_files(SOURCE, MOST_LINES_OF_A_FILE)
+    assert {path: lines for path, lines in found.items() if path not in LONG_FILES} == {}, "split it"
+    assert sorted(LONG_FILES - found.keys()) == [], "take it off the list"
+
+
+# --- planted faults: each measure finds what it is for, and nothing else ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("told", True), ("_shown", True), ("settled", True), ("_unseen", True), ("opened", True),
+        ("opened_at", False), ("need", False), ("feed", False), ("proceed", False), ("red", False), ("tell", False),
+        ("shown_rows", False), ("seed", False),
+    ],
+)  # fmt: skip
+def test_a_participle_is_noticed(name: str, wrong: bool) -> None:
+    planted = {"wire/planted.py": f"class Planted:\n    async def {name}(self) -> None: ...\n"}
+    assert measures.is_participle(name) == wrong
+    assert measures.participles(planted) == ({"wire": [f"wire/planted.py:2 {name}"]} if wrong else {})
+
+
+def test_a_module_in_ing_is_noticed() -> None:
+    planted = {
+        "wire/carrying.py": "",
+        "wire/string.py": "",
+        "wire/ing/core.py": "",
+        "wire/copy_making.py": "",
+        "wire/ringed.py": "",
+    }
+    assert measures.ing_modules(planted) == {"wire/carrying.py", "wire/copy_making.py"}
+
+
+def test_a_second_class_of_a_name_is_noticed() -> None:
+    planted = {
+        "wire/a.py": "class Found: ...\nclass _Found: ...\nclass Only: ...\n",
+        "wire/below/b.py": "def make():\n    class Found: ...\nclass _Found: ...\n",
+        "engine/c.py": "class Found: ...\nclass Only: ...\n",
+    }
+    assert measures.repeated_classes(planted) == {"wire": {"Found": ["wire/a.py", "wire/below/b.py"]}, "engine": {}}
+
+
+def test_a_long_function_and_a_long_file_are_noticed() -> None:
+    body = "".join(f"    a{n} = {n}\n" for n in range(9))
+    planted = {"wire/a.py": f"def short():\n{body}\n\ndef long():\n{body}    return\n"}
+    assert measures.long_functions(planted, 10) == {"wire/a.py long": 11}
+    assert measures.long_files(planted, 22) == {"wire/a.py": 23} and measures.long_files(planted, 23) == {}
