@@ -70,7 +70,7 @@ class Errand:
         if self._ended:
             process.kill()
         try:
-            with watched(process):
+            with kill_when_still(process):
                 told, _ = process.communicate(given)
             return b"" if process.returncode else told
         finally:
@@ -82,7 +82,7 @@ class Errand:
 
 
 @contextlib.contextmanager
-def watched(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def kill_when_still(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Kills a process, of which the calling thread writes the input and reads the output, where it does nothing more
     though it has something to do."""
     over = threading.Event()
@@ -98,16 +98,16 @@ def watched(process: subprocess.Popen[bytes]) -> Iterator[None]:
 def _watch(process: subprocess.Popen[bytes], over: threading.Event) -> None:
     watch = Stillness(process.pid)
     while not over.wait(stillness.LOOK_SECONDS):
-        if watch.lasts(_has_to_read(process.stdin) and not _unread(process.stdout)):
+        if watch.lasts(_has_to_read(process.stdin) and not _bytes_to_read(process.stdout)):
             process.kill()
 
 
 def _has_to_read(pipe: IO[bytes] | None) -> bool:
     """Whether who reads a pipe, into which this process writes, has something to read, or its end."""
-    return pipe is None or pipe.closed or _unread(pipe) > 0
+    return pipe is None or pipe.closed or _bytes_to_read(pipe) > 0
 
 
-def _unread(pipe: IO[bytes] | None) -> int:
+def _bytes_to_read(pipe: IO[bytes] | None) -> int:
     """Bytes in a pipe, at either end of it."""
     found = array.array("i", (0,))
     with contextlib.suppress(OSError, ValueError):  # it has just been closed

@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 
 from catalog.errors import DISK_FULL, SqlError
-from catalog.processes import watched
+from catalog.processes import kill_when_still
 from engine.priority import beside
 from engine.storage.columns import Column, Numbers
 from engine.storage.holes import Given, allocated, give_back, oldest_reader, readers
@@ -313,7 +313,7 @@ class Checkpoint:
             log.warning("the server itself writes its tables, a process for it cannot be started: %s", error)
             yield None
             return
-        with process, beside(process.pid), watched(process):
+        with process, beside(process.pid), kill_when_still(process):
             assert process.stdin is not None and process.stdout is not None
             try:
                 yield process

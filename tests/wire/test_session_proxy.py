@@ -15,7 +15,7 @@ from catalog.errors import SqlError
 from tests.samples import some
 from tests.server import ShoalServer
 from tests.wire.leader_proxy import LeaderProxy
-from wire import client, client_core, core, frozen, messages
+from wire import client, client_core, core, frozen_leader, messages
 from wire.client_core import Frame, FrameStream
 from wire.session_proxy import NOT_LEADING, ClientGoneError, LeaderAddress, SessionImage, SessionProxy
 
@@ -24,7 +24,7 @@ DONE = 30.0  # seconds that a test may take
 
 
 class Front:
-    """The client's connection as the relay sees it, with what it was told."""
+    """The client's connection as the session proxy sees it, with what it was told."""
 
     def __init__(self) -> None:
         self.statements: dict[bytes, core.Parse] = {}
@@ -139,17 +139,17 @@ class FixedLocator:
 
 
 class Rig:
-    """Front, proxy, leader, and a relay between them."""
+    """Front, proxy, leader, and a session proxy between them."""
 
     def __init__(self, proxy: LeaderProxy, deadline: float = 10.0) -> None:
         self.front = Front()
         self.proxy = proxy
         self.locator = FixedLocator(proxy)
-        self.relay = SessionProxy(self.front, self.locator, deadline=deadline)
+        self.session_proxy = SessionProxy(self.front, self.locator, deadline=deadline)
 
     def carry(self, *first: core.Event, image: SessionImage = IMAGE, fed: bytes = b"") -> asyncio.Task[None]:
-        self.relay.feed(b"".join(map(client_core.encode_event, first)) + fed)
-        work: Coroutine[object, object, None] = self.relay.forward("pg_default", image)
+        self.session_proxy.feed(b"".join(map(client_core.encode_event, first)) + fed)
+        work: Coroutine[object, object, None] = self.session_proxy.forward("pg_default", image)
         return asyncio.create_task(asyncio.wait_for(work, DONE))
 
     async def query(self, sql: str, image: SessionImage = IMAGE) -> list[str]:
@@ -161,17 +161,17 @@ class Rig:
 @pytest.fixture
 async def rig(shoal: ShoalServer) -> AsyncIterator[Rig]:
     with psycopg.connect(shoal.dsn, autocommit=True) as connection:
-        connection.execute("DROP TABLE IF EXISTS relayed")
-        connection.execute("CREATE TABLE relayed (a int PRIMARY KEY, b text)")
+        connection.execute("DROP TABLE IF EXISTS forwarded")
+        connection.execute("CREATE TABLE forwarded (a int PRIMARY KEY, b text)")
     async with LeaderProxy(shoal.port) as proxy:
         rig = Rig(proxy)
         yield rig
-        rig.relay.close()
+        rig.session_proxy.close()
 
 
 def rows(server: ShoalServer) -> list[tuple[object, ...]]:
     with psycopg.connect(server.dsn) as connection:
-        return connection.execute("SELECT a, b FROM relayed ORDER BY a").fetchall()
+        return connection.execute("SELECT a, b FROM forwarded ORDER BY a").fetchall()
 
 
 def extended(sql: bytes, *parameters: bytes, name: bytes = b"", sync: bool = True) -> bytes:
@@ -185,8 +185,8 @@ BEGIN = SessionImage(IMAGE.startup, {}, block=("BEGIN",))
 
 
 async def test_one_statement_goes_to_the_leader_and_the_session_comes_back(rig: Rig, shoal: ShoalServer) -> None:
-    assert await rig.query("INSERT INTO relayed VALUES (1, 'one')") == ["C INSERT 0 1", "Z I"]
-    assert await rig.query("SELECT b FROM relayed") == ["T", "D [['one']]", "C SELECT 1", "Z I"]
+    assert await rig.query("INSERT INTO forwarded VALUES (1, 'one')") == ["C INSERT 0 1", "Z I"]
+    assert await rig.query("SELECT b FROM forwarded") == ["T", "D [['one']]", "C SELECT 1", "Z I"]
     assert rows(shoal) == [(1, "one")]
     assert rig.proxy.connections == 1
 
@@ -196,21 +196,21 @@ async def test_an_error_of_the_leader_reaches_the_client(rig: Rig) -> None:
 
 
 async def test_a_block_begun_here_is_carried_whole_and_what_follows_is_given_back(rig: Rig, shoal: ShoalServer) -> None:
-    fed = client_core.query(b"INSERT INTO relayed VALUES (2, 'two')") + client_core.query(b"COMMIT")
+    fed = client_core.query(b"INSERT INTO forwarded VALUES (2, 'two')") + client_core.query(b"COMMIT")
     rest = client_core.query(b"SELECT 'local'")
-    await rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, 'one')"), image=BEGIN, fed=fed + rest)
+    await rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, 'one')"), image=BEGIN, fed=fed + rest)
     told = [await rig.front.until(b"Z") for _ in range(3)]
     assert told == [["C INSERT 0 1", "Z T"], ["C INSERT 0 1", "Z T"], ["C COMMIT", "Z I"]]
-    assert rig.relay.take_rest() == rest
+    assert rig.session_proxy.take_rest() == rest
     assert rig.front.events == ["end_block"]
     assert rows(shoal) == [(1, "one"), (2, "two")]
 
 
 async def test_a_block_that_begins_at_the_leader_is_carried_to_its_end(rig: Rig) -> None:
-    task = rig.carry(core.Query(b"BEGIN; INSERT INTO relayed VALUES (1, 'one')"))
+    task = rig.carry(core.Query(b"BEGIN; INSERT INTO forwarded VALUES (1, 'one')"))
     assert (await rig.front.until(b"Z"))[-1] == "Z T"
     assert not task.done()
-    rig.relay.feed(client_core.query(b"ROLLBACK"))
+    rig.session_proxy.feed(client_core.query(b"ROLLBACK"))
     assert await rig.front.until(b"Z") == ["C ROLLBACK", "Z I"]
     await task
 
@@ -218,7 +218,7 @@ async def test_a_block_that_begins_at_the_leader_is_carried_to_its_end(rig: Rig)
 async def test_savepoints_of_the_local_block_are_made_at_the_leader(rig: Rig, shoal: ShoalServer) -> None:
     image = SessionImage(IMAGE.startup, {}, block=("BEGIN ISOLATION LEVEL REPEATABLE READ", "SAVEPOINT s"))
     fed = client_core.query(b"SHOW transaction_isolation") + client_core.query(b"ROLLBACK TO s; COMMIT")
-    await rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, 'one')"), image=image, fed=fed)
+    await rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, 'one')"), image=image, fed=fed)
     told = [await rig.front.until(b"Z") for _ in range(3)]
     assert told[1][1] == "D [['repeatable read']]"
     assert told[2] == ["C ROLLBACK", "C COMMIT", "Z I"]
@@ -245,24 +245,24 @@ async def test_a_setting_that_the_leader_refuses_is_the_statements_error(rig: Ri
 
 
 async def test_statements_prepared_here_are_prepared_at_the_leader_when_they_are_used(rig: Rig) -> None:
-    rig.front.statements[b"ins"] = core.Parse(b"ins", b"INSERT INTO relayed VALUES ($1, $2)", ())
+    rig.front.statements[b"ins"] = core.Parse(b"ins", b"INSERT INTO forwarded VALUES ($1, $2)", ())
     for number in (b"1", b"2"):
         bind = core.Bind(b"", b"ins", (), [number, b"x"], ())
         await rig.carry(bind, fed=client_core.execute(b"") + client_core.SYNC)
         assert await rig.front.until(b"Z") == ["2", "C INSERT 0 1", "Z I"]
-    rig.front.statements[b"ins"] = core.Parse(b"ins", b"DELETE FROM relayed WHERE a = $1", ())
+    rig.front.statements[b"ins"] = core.Parse(b"ins", b"DELETE FROM forwarded WHERE a = $1", ())
     await rig.carry(core.Bind(b"", b"ins", (), [b"1"], ()), fed=client_core.execute(b"") + client_core.SYNC)
     assert await rig.front.until(b"Z") == ["2", "C DELETE 1", "Z I"]
 
 
 async def test_a_statement_described_at_the_leader_is_known_there(rig: Rig) -> None:
-    rig.front.statements[b"s"] = core.Parse(b"s", b"SELECT a FROM relayed WHERE a = $1", ())
+    rig.front.statements[b"s"] = core.Parse(b"s", b"SELECT a FROM forwarded WHERE a = $1", ())
     await rig.carry(core.Describe("S", b"s"), fed=client_core.SYNC)
     assert await rig.front.until(b"Z") == ["t", "T", "Z I"]
 
 
 async def test_statements_prepared_at_the_leader_are_known_here(rig: Rig) -> None:
-    parse = core.Parse(b"later", b"SELECT a FROM relayed", ())
+    parse = core.Parse(b"later", b"SELECT a FROM forwarded", ())
     await rig.carry(parse, fed=client_core.SYNC)
     assert await rig.front.until(b"Z") == ["1", "Z I"]
     assert rig.front.statements == {b"later": parse}
@@ -272,7 +272,7 @@ async def test_statements_prepared_at_the_leader_are_known_here(rig: Rig) -> Non
 
 
 async def test_execute_in_sql_finds_a_statement_prepared_here(rig: Rig) -> None:
-    rig.front.statements[b"named"] = core.Parse(b"named", b"INSERT INTO relayed VALUES ($1, 'sql')", ())
+    rig.front.statements[b"named"] = core.Parse(b"named", b"INSERT INTO forwarded VALUES ($1, 'sql')", ())
     assert await rig.query("EXECUTE named (5)") == ["C INSERT 0 1", "Z I"]
     assert await rig.query("DEALLOCATE ALL") == ["C DEALLOCATE ALL", "Z I"]
     assert rig.front.statements == {}
@@ -283,34 +283,34 @@ async def test_execute_in_sql_finds_a_statement_prepared_here(rig: Rig) -> None:
 async def test_statements_that_sql_prepares_pin_the_session_to_the_leader(rig: Rig) -> None:
     task = rig.carry(core.Query(b"PREPARE p AS SELECT 1"))
     assert await rig.front.until(b"Z") == ["C PREPARE", "Z I"]
-    rig.relay.feed(client_core.query(b"EXECUTE p"))
+    rig.session_proxy.feed(client_core.query(b"EXECUTE p"))
     assert await rig.front.until(b"Z") == ["T", "D [['1']]", "C SELECT 1", "Z I"]
-    assert rig.relay.is_pinned and not task.done()
-    rig.relay.feed(client_core.query(b"DEALLOCATE ALL"))
+    assert rig.session_proxy.is_pinned and not task.done()
+    rig.session_proxy.feed(client_core.query(b"DEALLOCATE ALL"))
     assert await rig.front.until(b"Z") == ["C DEALLOCATE ALL", "Z I"]
     await task
 
 
 async def test_copy_goes_both_ways(rig: Rig, shoal: ShoalServer) -> None:
-    task = rig.carry(core.Query(b"COPY relayed FROM STDIN"))
+    task = rig.carry(core.Query(b"COPY forwarded FROM STDIN"))
     assert await rig.front.until(b"G") == ["G"]
-    rig.relay.feed(b"".join(client_core.copy_data(b"%d\tx\n" % number) for number in range(1000)))
+    rig.session_proxy.feed(b"".join(client_core.copy_data(b"%d\tx\n" % number) for number in range(1000)))
     piece = client_core.copy_data(b"1000\ty\n")
-    rig.relay.feed(piece[:7])
-    rig.relay.feed(piece[7:] + client_core.COPY_DONE)
+    rig.session_proxy.feed(piece[:7])
+    rig.session_proxy.feed(piece[7:] + client_core.COPY_DONE)
     assert await rig.front.until(b"Z") == ["C COPY 1001", "Z I"]
     await task
-    await rig.carry(core.Query(b"COPY relayed TO STDOUT"))
+    await rig.carry(core.Query(b"COPY forwarded TO STDOUT"))
     told = await rig.front.until(b"Z")
     assert (told[0], told[-3:]) == ("H", ["c", "C COPY 1001", "Z I"])
     assert len(rows(shoal)) == 1001
 
 
 async def test_copy_that_fails_in_the_middle_leaves_a_usable_session(rig: Rig) -> None:
-    task = rig.carry(core.Query(b"COPY relayed FROM STDIN"))
+    task = rig.carry(core.Query(b"COPY forwarded FROM STDIN"))
     await rig.front.until(b"G")
-    rig.relay.feed(client_core.copy_data(b"rubbish\n"))
-    rig.relay.feed(client_core.copy_fail("stop"))
+    rig.session_proxy.feed(client_core.copy_data(b"rubbish\n"))
+    rig.session_proxy.feed(client_core.copy_fail("stop"))
     told = await rig.front.until(b"Z")
     assert told[0].startswith("E ") and told[1] == "Z I"
     await task
@@ -319,43 +319,45 @@ async def test_copy_that_fails_in_the_middle_leaves_a_usable_session(rig: Rig) -
 
 async def test_a_copy_that_fails_in_the_midst_of_a_message_leaves_whole_messages(rig: Rig) -> None:
     piece = client_core.copy_data(b"1000\t" + b"x" * 1000 + b"\n")
-    task = rig.carry(core.Query(b"COPY relayed FROM STDIN"))
+    task = rig.carry(core.Query(b"COPY forwarded FROM STDIN"))
     await rig.front.until(b"G")
-    rig.relay.feed(client_core.copy_data(b"rubbish\n") * 10_000 + piece[:500])  # the leader looks at many rows at once
+    rig.session_proxy.feed(
+        client_core.copy_data(b"rubbish\n") * 10_000 + piece[:500]
+    )  # the leader looks at many rows at once
     assert await rig.front.until(b"E") == ["E 22P02"]
-    rig.relay.feed(piece[500:] + piece + piece[:9])
+    rig.session_proxy.feed(piece[500:] + piece + piece[:9])
     await asyncio.sleep(0)  # what was fed is taken
-    rig.relay.feed(piece[9:] + piece)
+    rig.session_proxy.feed(piece[9:] + piece)
     assert await rig.front.until(b"Z") == ["Z I"]
     await task
-    assert rig.relay.take_rest() in (b"", piece)
+    assert rig.session_proxy.take_rest() in (b"", piece)
     assert await rig.query("SELECT 1") == ["T", "D [['1']]", "C SELECT 1", "Z I"]
     assert rig.proxy.connections == 1
 
 
 async def test_copy_in_the_extended_protocol_ends_at_its_sync(rig: Rig, shoal: ShoalServer) -> None:
-    parse = core.Parse(b"", b"COPY relayed FROM STDIN", ())
+    parse = core.Parse(b"", b"COPY forwarded FROM STDIN", ())
     rest = client_core.bind(b"", b"", ()) + client_core.execute(b"") + client_core.SYNC
     task = rig.carry(parse, fed=rest)
     assert await rig.front.until(b"G") == ["1", "2", "G"]
-    rig.relay.feed(client_core.copy_data(b"1\tx\n") + client_core.COPY_DONE + client_core.SYNC)
+    rig.session_proxy.feed(client_core.copy_data(b"1\tx\n") + client_core.COPY_DONE + client_core.SYNC)
     assert await rig.front.until(b"Z") == ["C COPY 1", "Z I"]
     await task
     assert rows(shoal) == [(1, "x")]
 
 
 async def test_a_pipeline_runs_up_to_its_sync_and_the_next_one_is_given_back(rig: Rig) -> None:
-    parse = core.Parse(b"", b"INSERT INTO relayed VALUES ($1, $2)", ())
+    parse = core.Parse(b"", b"INSERT INTO forwarded VALUES ($1, $2)", ())
     fed = b"".join(client_core.bind(b"", b"", (b"%d" % n, b"x")) + client_core.execute(b"") for n in range(200))
     rest = extended(b"SELECT 1")
     await rig.carry(parse, fed=fed + client_core.SYNC + rest)
     assert await rig.front.until(b"Z") == ["1", *["2", "C INSERT 0 1"] * 200, "Z I"]
-    assert rig.relay.take_rest() == rest
+    assert rig.session_proxy.take_rest() == rest
 
 
 async def test_an_error_in_a_pipeline_skips_to_its_sync(rig: Rig, shoal: ShoalServer) -> None:
-    fed = extended(b"SELECT * FROM nowhere", sync=False) + extended(b"INSERT INTO relayed VALUES (2, '')")
-    await rig.carry(core.Parse(b"", b"INSERT INTO relayed VALUES (1, '')", ()), fed=extended(b"", sync=False) + fed)
+    fed = extended(b"SELECT * FROM nowhere", sync=False) + extended(b"INSERT INTO forwarded VALUES (2, '')")
+    await rig.carry(core.Parse(b"", b"INSERT INTO forwarded VALUES (1, '')", ()), fed=extended(b"", sync=False) + fed)
     assert await rig.front.until(b"Z") == ["1", "2", "C INSERT 0 1", "E 42P01", "Z I"]
     assert rows(shoal) == []
 
@@ -365,7 +367,7 @@ async def test_cancel_reaches_the_leader(rig: Rig) -> None:
     while rig.proxy.connections == 0:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
-    rig.relay.cancel()
+    rig.session_proxy.cancel()
     assert (await rig.front.until(b"Z"))[-2:] == ["E 57014", "Z I"]
 
 
@@ -387,7 +389,7 @@ async def test_a_statement_at_a_leader_that_is_frozen_ends(
             os.kill(leader.pid, signal.SIGSTOP)
             try:
                 if how == "cancel":
-                    rig.relay.cancel()
+                    rig.session_proxy.cancel()
                 if block:
                     assert await rig.front.until(b"Z") == ["E 40001", "Z E"]
                 else:
@@ -396,12 +398,12 @@ async def test_a_statement_at_a_leader_that_is_frozen_ends(
                     assert caught.value.sqlstate == "08007"
             finally:
                 os.kill(leader.pid, signal.SIGCONT)
-            rig.relay.close()
+            rig.session_proxy.close()
 
 
 async def test_a_leader_that_goes_on_is_waited_for(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
     """Each statement has the timeout for itself."""
-    monkeypatch.setattr(frozen, "LATE", -0.9)
+    monkeypatch.setattr(frozen_leader, "LATE", -0.9)
     image = SessionImage(IMAGE.startup, {"statement_timeout": "1s"})
     assert (await rig.query("; ".join(["SELECT pg_sleep(0.3)"] * 5), image))[-1] == "Z I"
 
@@ -426,9 +428,9 @@ async def test_a_client_that_does_not_read_stops_the_leaders_frames(rig: Rig) ->
 
 
 async def test_a_leader_that_does_not_read_stops_the_client(rig: Rig) -> None:
-    rig.relay.feed(client_core.copy_data(b"x" * (3 << 20)))
+    rig.session_proxy.feed(client_core.copy_data(b"x" * (3 << 20)))
     assert rig.front.pauses == {"relay"}
-    rig.relay.take_rest()
+    rig.session_proxy.take_rest()
     assert rig.front.pauses == set()
 
 
@@ -436,7 +438,7 @@ async def test_a_dead_connection_is_replaced_before_anything_is_sent(rig: Rig) -
     assert (await rig.query("SELECT 1"))[-1] == "Z I"
     rig.proxy.cut()
     await asyncio.sleep(0.05)
-    assert await rig.query("INSERT INTO relayed VALUES (1, '')") == ["C INSERT 0 1", "Z I"]
+    assert await rig.query("INSERT INTO forwarded VALUES (1, '')") == ["C INSERT 0 1", "Z I"]
     assert rig.proxy.connections == 2
 
 
@@ -456,9 +458,9 @@ async def test_no_leader_in_time_is_57p03(shoal: ShoalServer) -> None:
 
 async def test_a_break_inside_a_block_is_a_retryable_error_once(rig: Rig, shoal: ShoalServer) -> None:
     rig.proxy.cut_when = lambda data: b"(2," in data
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     assert await rig.front.until(b"Z") == ["C INSERT 0 1", "Z T"]
-    rig.relay.feed(client_core.query(b"INSERT INTO relayed VALUES (2, '')"))
+    rig.session_proxy.feed(client_core.query(b"INSERT INTO forwarded VALUES (2, '')"))
     assert await rig.front.until(b"Z") == ["E 40001", "Z E"]
     await task
     assert rig.front.events == [("fail_block", None)]
@@ -467,16 +469,16 @@ async def test_a_break_inside_a_block_is_a_retryable_error_once(rig: Rig, shoal:
 
 async def test_a_break_in_the_middle_of_extended_messages_skips_to_sync(rig: Rig) -> None:
     rig.proxy.cut_when = lambda data: b"(2," in data
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
-    rig.relay.feed(extended(b"INSERT INTO relayed VALUES (2, '')", sync=False))
+    rig.session_proxy.feed(extended(b"INSERT INTO forwarded VALUES (2, '')", sync=False))
     assert await rig.front.until(b"E") == ["E 40001"]
     await task
     assert rig.front.events == [("fail_block", None), "skip_to_sync"]
 
 
 async def test_a_break_while_the_client_thinks_answers_its_next_statement(rig: Rig) -> None:
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
     rig.proxy.cut()
     await task
@@ -485,17 +487,17 @@ async def test_a_break_while_the_client_thinks_answers_its_next_statement(rig: R
 
 async def test_a_rollback_on_its_way_to_a_dead_leader_is_done_here(rig: Rig) -> None:
     rig.proxy.cut_when = lambda data: b"ROLLBACK" in data
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
-    rig.relay.feed(client_core.query(b"ROLLBACK") + client_core.query(b"SELECT 2"))
+    rig.session_proxy.feed(client_core.query(b"ROLLBACK") + client_core.query(b"SELECT 2"))
     await task
     assert rig.front.events == [("fail_block", None)]
-    assert rig.relay.take_rest() == client_core.query(b"ROLLBACK") + client_core.query(b"SELECT 2")
+    assert rig.session_proxy.take_rest() == client_core.query(b"ROLLBACK") + client_core.query(b"SELECT 2")
 
 
 COMMITS: list[Callable[[], bytes]] = [
     lambda: client_core.query(b"COMMIT"),
-    lambda: client_core.query(b"insert into relayed values (3, ''); end"),
+    lambda: client_core.query(b"insert into forwarded values (3, ''); end"),
     lambda: extended(b"commit"),
 ]
 
@@ -505,13 +507,13 @@ COMMITS: list[Callable[[], bytes]] = [
 async def test_a_commit_whose_outcome_is_unknown_is_08007(
     rig: Rig, shoal: ShoalServer, commit: Callable[[], bytes], lost: str
 ) -> None:
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
     if lost == "request":
         rig.proxy.cut_when = lambda data: True
     else:
         rig.proxy.swallow_when = lambda data: b"COMMIT" in data
-    rig.relay.feed(commit())
+    rig.session_proxy.feed(commit())
     with pytest.raises(SqlError) as caught:
         await task
     assert (caught.value.sqlstate, caught.value.severity) == ("08007", "FATAL")
@@ -555,26 +557,26 @@ async def test_a_commit_that_a_leader_refuses_is_not_in_doubt(rig: Rig, answer: 
 async def test_one_statement_outside_a_block_is_a_commit_too(rig: Rig, shoal: ShoalServer) -> None:
     rig.proxy.swallow_when = lambda data: b"INSERT" in data
     with pytest.raises(SqlError) as caught:
-        await rig.query("INSERT INTO relayed VALUES (1, '')")
+        await rig.query("INSERT INTO forwarded VALUES (1, '')")
     assert caught.value.sqlstate == "08007"
     assert rows(shoal) == [(1, "")]
 
 
 async def test_a_case_expression_is_no_commit(rig: Rig) -> None:
     rig.proxy.cut_when = lambda data: b"CASE" in data
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
-    rig.relay.feed(client_core.query(b"SELECT CASE WHEN true THEN 1 END"))
+    rig.session_proxy.feed(client_core.query(b"SELECT CASE WHEN true THEN 1 END"))
     assert await rig.front.until(b"Z") == ["E 40001", "Z E"]
     await task
 
 
 async def test_a_message_cut_in_the_middle_closes_without_a_word(rig: Rig) -> None:
     big = b"SELECT repeat('x', 30000000)"
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
     rig.front.slow = asyncio.Event()
-    rig.relay.feed(client_core.query(big))
+    rig.session_proxy.feed(client_core.query(big))
     await rig.front.until(b"T")
     rig.proxy.cut()
     rig.front.slow.set()
@@ -583,16 +585,16 @@ async def test_a_message_cut_in_the_middle_closes_without_a_word(rig: Rig) -> No
 
 
 async def test_terminate_ends_the_carried_session(rig: Rig) -> None:
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=BEGIN)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=BEGIN)
     await rig.front.until(b"Z")
-    rig.relay.feed(client_core.TERMINATE)
+    rig.session_proxy.feed(client_core.TERMINATE)
     with pytest.raises(ClientGoneError):
         await task
 
 
 async def test_a_fatal_error_of_the_leader_ends_the_session(rig: Rig) -> None:
     image = SessionImage(IMAGE.startup, {"idle_in_transaction_session_timeout": "50ms"}, block=("BEGIN",))
-    task = rig.carry(core.Query(b"INSERT INTO relayed VALUES (1, '')"), image=image)
+    task = rig.carry(core.Query(b"INSERT INTO forwarded VALUES (1, '')"), image=image)
     await rig.front.until(b"Z")
     with pytest.raises(SqlError) as caught:
         await task
