@@ -11,7 +11,7 @@ from tests.server import ROOT
 
 RECURSE = """
 import resource, threading
-from shoal.stacks import DeepExecutor, deep_thread, deepen
+from shoal.stacks import DeepExecutor, deep_thread, raise_stack_limits
 
 def deeper():
     return sorted((1, 2), key=lambda _: deeper())  # takes most of the C stack
@@ -23,11 +23,11 @@ def recurse():
         print("refused")
 """
 WAYS = {
-    "main thread": "deepen()\nrecurse()",
-    "other thread": "deepen()\nthreading.Thread(target=recurse).start()",
+    "main thread": "raise_stack_limits()\nrecurse()",
+    "other thread": "raise_stack_limits()\nthreading.Thread(target=recurse).start()",
     "engine of a program": "with deep_thread():\n    threading.Thread(target=recurse).start()",
     "work of a program's engine": "with DeepExecutor(1) as executor:\n    executor.submit(recurse).result()",
-    "small hard limit": "resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, 8 << 20))\ndeepen()\nrecurse()",
+    "small hard limit": "resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, 8 << 20))\nraise_stack_limits()\nrecurse()",
 }
 
 
