@@ -53,9 +53,14 @@ def no_pause(_: float) -> None:
 
 def the_child() -> int:
     """The process that a write of this test has started."""
-    tasks = pathlib.Path("/proc/self/task").iterdir()
-    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    names = {child: pathlib.Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    children: list[int] = []
+    names: dict[int, bytes] = {}
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the thread has just ended
+            children += map(int, (task / "children").read_text().split())
+    for child in children:
+        with contextlib.suppress(FileNotFoundError):
+            names[child] = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
     return next(child for child, name in names.items() if b"engine.storage.writing" in name)
 
 
