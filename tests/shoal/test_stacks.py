@@ -27,7 +27,7 @@ WAYS = {
     "other thread": "raise_stack_limits()\nthreading.Thread(target=recurse).start()",
     "engine of a program": "with deep_thread():\n    threading.Thread(target=recurse).start()",
     "work of a program's engine": "with DeepExecutor(1) as executor:\n    executor.submit(recurse).result()",
-    "small hard limit": "resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, 8 << 20))\nraise_stack_limits()\nrecurse()",
+    "small hard limit": "resource.setrlimit(resource.RLIMIT_STACK, (8 << 20,) * 2)\nraise_stack_limits()\nrecurse()",
 }
 
 
