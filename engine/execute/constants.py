@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Trait
 from catalog.functions.registry import has_trait
 from catalog.patience import FIRST, TooLong, fold
-from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
+from catalog.types.base import FormatSettings, TypeRef
 from catalog.types.oids import BOOL, FLOATS, INTEGERS, NUMERIC, TEXTS
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, small_values
@@ -383,20 +383,22 @@ def _without_parameters(node: object) -> bool:
 # ---- what constants keep from being computed ------------------------------------------------------------------------
 
 
-def without_unreached(analyzed: tree.Analyzed) -> tree.Analyzed:
+def without_unreached(analyzed: tree.Analyzed, context: Callable[[], ExecContext]) -> tree.Analyzed:
     """The statement without what a constant keeps from being computed, where that could fail. Raises 0A000 where it
-    depends on literals that were lifted out of the text: with these in their places it does not."""
+    depends on literals that were lifted out of the text: with these in their places it does not. `context`: of what is
+    computed now."""
     if not any(isinstance(item, _CONDITIONALS) for item in walk(analyzed.statement)):
         return analyzed
-    reach = _Reach(analyzed.literals)
+    reach = _Reach(analyzed.literals, context)
     return replace(analyzed, statement=transform(analyzed.statement, reach.change))
 
 
 class _Reach:
     """What is left of an expression, once its constants are known."""
 
-    def __init__(self, literals: int) -> None:
+    def __init__(self, literals: int, context: Callable[[], ExecContext]) -> None:
         self._literals = literals
+        self._context = context
         self._folding = Folding(literals)
         self._is_constant = _Constants().holds
 
@@ -421,7 +423,10 @@ class _Reach:
                 refuse_template()
             return None
         try:
-            return (fold(compile_expression(test, DEFAULT_FORMAT), (cast(Any, None), ())),)
+            context = self._context()
+            context.stays = True
+            with small_values(context):
+                return (fold(compile_expression(test, context.format), (context, ())),)
         except (SqlError, TooLong, RecursionError, NotOnRowPath):
             return None  # what fails now fails when it runs
 

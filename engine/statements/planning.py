@@ -235,7 +235,7 @@ def planned(
     if analyzed.collated:
         analyzed = plan.analyzed = collate(analyzed, session.catalog)
     if has_failing(analyzed):
-        analyzed = plan.analyzed = without_unreached(analyzed)
+        analyzed = plan.analyzed = without_unreached(analyzed, session.context)
         plan.fails_first = fails_first(analyzed, session.key.format)
     root = analyzed.statement
     inherited = concerns(analyzed, session.catalog)

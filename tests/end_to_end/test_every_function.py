@@ -73,6 +73,51 @@ def test_calls_give_no_internal_errors(shoal: ShoalServer, part: int) -> None:
     assert [item for item in found if item] == []
 
 
+_VALUES = {
+    "text": "x", "character varying": "x", "character": "x", '"char"': "x", "name": "x", "bytea": "x", "integer": "1",
+    "bigint": "1", "smallint": "1", "numeric": "1.5", "double precision": "1.5", "real": "1.5", "boolean": "t",
+    "date": "2024-02-29", "timestamp without time zone": "2024-02-29 12:00", "time without time zone": "12:00",
+    "timestamp with time zone": "2024-02-29 12:00+00", "time with time zone": "12:00+00", "interval": "1 day",
+    "json": "[1]", "jsonb": "[1]", "jsonpath": "$", "uuid": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "bit": "1",
+    "bit varying": "1", "inet": "127.0.0.1", "cidr": "10.0.0.0/8", "money": "1", "tsvector": "a", "tsquery": "a",
+    "int4range": "[1,2)", "numrange": "[1,2)", "point": "(1,2)", "text[]": "{x}", "integer[]": "{1}", "oid": "1",
+    "anyarray": "{1}", "anycompatiblearray": "{1}", "anyelement": "1", "anycompatible": "1", "anynonarray": "1",
+}  # fmt: skip
+"""A literal of each of these types."""
+_POLYMORPHIC = {"anyarray": "integer[]", "anycompatiblearray": "integer[]"} | dict.fromkeys(
+    ("anyelement", "anycompatible", "anynonarray"), "integer"
+)
+_PLACES = (
+    "SELECT CASE WHEN ({}) IS NULL THEN 1 ELSE 2 END",
+    "SELECT sum(CASE WHEN ({}) IS NULL THEN 1 ELSE 2 END) FROM generate_series(1, 2) WHERE ({}) IS NOT NULL OR false",
+)
+"""Where the planner would know a constant."""
+
+
+def _constants(functions: list[Function]) -> list[str]:
+    found = []
+    for function in functions:
+        names = [format_type(oid) for oid in function.argument_types]
+        if function.volatility == "i" and not function.returns_set and all(name in _VALUES for name in names):
+            values = [f"'{_VALUES[name]}'::{_POLYMORPHIC.get(name, name)}" for name in names]
+            call = f'"{function.name}"({", ".join(values)})'
+            found += [place.replace("{}", call) for place in _PLACES]
+    return found
+
+
+@pytest.mark.parametrize("path", ["auto", "columnar"])
+def test_constants_give_no_internal_errors(shoal: ShoalServer, path: str) -> None:
+    found, count = [], 0
+    with psycopg.connect(shoal.dsn, autocommit=True, options="-c statement_timeout=20s") as connection:
+        connection.execute(f"SET shoal.path = {path}".encode())
+        for functions in _functions().values():
+            for statement in _constants(functions):
+                count += 1
+                found.append(_internal(connection, statement))
+    assert [item for item in found if item] == []
+    assert count > 1000
+
+
 def test_internal_errors_are_noticed(shoal: ShoalServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with psycopg.connect(shoal.dsn, autocommit=True) as connection:
         statement = "SELECT ts_token_type(-1)"
