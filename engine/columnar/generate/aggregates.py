@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Function, Implementation, Trait
-from catalog.functions.duckdb_errors import sql_error_call, without_volatility
+from catalog.functions.duckdb_errors import sql_error_call
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
@@ -32,7 +32,7 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.hypothetical import NAMES as HYPOTHETICAL
 from engine.columnar.generate.hypothetical import hypothetical
-from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
+from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, stable, type_names
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import aggregate_signature, named_signature
 from engine.sql import tree
@@ -111,7 +111,7 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
     )
     piece = aggregate_call(call)
     if node.distinct:  # DuckDB looks for what it orders by among the arguments, and finds nothing volatile there
-        piece = piece._replace(sql=without_volatility(piece.sql))
+        piece = piece._replace(sql=stable(scope, piece.sql))
     return piece
 
 
@@ -314,11 +314,11 @@ def _window(scope: Scope, clause: tree.WindowClause, framed: bool) -> str:
     parts = []
     if clause.partition_by:
         keys = [comparable(scope.generation, expression(scope, item), item.type.oid) for item in clause.partition_by]
-        parts.append(without_volatility(f"PARTITION BY {', '.join(keys)}"))
+        parts.append(stable(scope, f"PARTITION BY {', '.join(keys)}"))
     if clause.order_by and _has_range_offset(clause):
         parts.append(f"ORDER BY {_range_key(scope, clause.order_by[0])}")
     elif clause.order_by:
-        parts.append(without_volatility(_order(scope, clause.order_by)[1:]))
+        parts.append(stable(scope, _order(scope, clause.order_by)[1:]))
     default = (clause.frame_mode, clause.frame_start[0], clause.frame_end[0]) == _DEFAULT_FRAME
     if framed and (not default or clause.exclude):
         start, end = _bound(scope, clause, clause.frame_start), _bound(scope, clause, clause.frame_end)
@@ -337,9 +337,9 @@ def _range_key(scope: Scope, order: tree.SortClause) -> str:
     """The one column that RANGE with an offset counts along; integers so wide that no sum with an offset overflows."""
     key = expression(scope, order.expression)
     if order.expression.type.oid in oids.INTEGERS:
-        return without_volatility(sort_key(f"CAST({key.sql} AS HUGEINT)", order.descending, order.nulls_first))
+        return stable(scope, sort_key(f"CAST({key.sql} AS HUGEINT)", order.descending, order.nulls_first))
     items = sort_item(scope.generation, key, order.expression.type, order.descending, order.nulls_first)
-    return without_volatility(items)
+    return stable(scope, items)
 
 
 def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr | None]) -> str:
@@ -356,13 +356,14 @@ def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr 
         if offset.type.oid in oids.INTEGERS:
             return f"CAST({piece.sql} AS HUGEINT) {kind.upper()}"
         if offset.type.oid in oids.FLOATS:
-            return f"{_finite_offset(piece.sql)} {kind.upper()}"
+            return f"{_finite_offset(scope, piece.sql)} {kind.upper()}"
     return f"{piece.sql} {kind.upper()}"
 
 
-def _finite_offset(sql: str) -> str:
+def _finite_offset(scope: Scope, sql: str) -> str:
     """An offset that DuckDB adds and subtracts as PostgreSQL does: NaN is none at all, and a sum with an infinite one
     may be NaN where PostgreSQL takes every row."""
     invalid = sql_error_call("22013", "invalid preceding or following size in window function")
     refused = sql_error_call("0A000", "RANGE with an infinite offset on this query is not supported")
-    return without_volatility(f"CASE WHEN isnan({sql}) THEN {invalid} WHEN isinf({sql}) THEN {refused} ELSE {sql} END")
+    checked = f"CASE WHEN isnan({sql}) THEN {invalid} WHEN isinf({sql}) THEN {refused} ELSE {sql} END"
+    return stable(scope, checked)

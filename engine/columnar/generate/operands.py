@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from catalog.errors import not_supported
+from catalog.functions.duckdb_errors import without_volatility
 from engine.columnar.generate.forms import Piece, settle
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile, walk
@@ -61,6 +62,15 @@ def named(piece: Piece, node: tree.Expr, name: str, operands: Operands) -> Piece
     piece = settle(piece)
     operands.append(Operand(name, piece.sql, is_volatile(node), _stays_outside(node)))
     return piece._replace(sql=operands[-1].reference)
+
+
+def steady(sql: str, operands: Operands | None) -> str:
+    """The same SQL without what DuckDB takes for volatile (`without_volatility`), also where a name in it stands for
+    more."""
+    for place, operand in enumerate(operands or ()):
+        if operands is not None and operand.reference in sql:
+            operands[place] = operand._replace(sql=steady(operand.sql, operands))
+    return without_volatility(sql)
 
 
 def with_operands(piece: Piece, operands: Sequence[Operand], alias: Callable[[], str]) -> Piece:

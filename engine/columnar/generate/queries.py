@@ -16,12 +16,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from catalog.errors import SqlError, not_supported
-from catalog.functions.duckdb_errors import sql_error_call, without_volatility
+from catalog.functions.duckdb_errors import sql_error_call
 from engine.columnar.generate import ranges
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
 from engine.columnar.generate.forms import Piece, convert, unify
 from engine.columnar.generate.levels import lookups_above
-from engine.columnar.generate.state import CteSource, Generation, Scope, Source, expression, scaled_expression
+from engine.columnar.generate.state import (
+    CteSource,
+    Generation,
+    Scope,
+    Source,
+    expression,
+    scaled_expression,
+    stable,
+)
 from engine.columnar.generate.volatile_levels import volatile_below
 from engine.sql import tree
 from engine.sql.set_places import sets_apart
@@ -249,7 +257,7 @@ def _grouping(scope: Scope, node: tree.Query) -> str:
     for item in node.group_by:
         piece = expression(scope, item)
         if node.has_windows:  # a window names it in this form, and DuckDB compares texts
-            piece = piece._replace(sql=without_volatility(piece.sql))
+            piece = piece._replace(sql=stable(scope, piece.sql))
         key = comparable(scope.generation, piece, item.type.oid)
         scope.group_keys[item] = key
         if key != piece.sql:

@@ -35,7 +35,7 @@ from engine.columnar.generate.forms import (
     text_literal,
     whole,
 )
-from engine.columnar.generate.operands import Operands, is_named, named, with_operands
+from engine.columnar.generate.operands import Operands, is_named, named, steady, with_operands
 from engine.columnar.interface import (
     FIRST_COMPUTED,
     STATEMENT_TIME,
@@ -335,6 +335,11 @@ def _of_operands(scope: Scope, node: tree.Expr, maker: Callable[..., Piece]) -> 
     if operands:
         piece = with_operands(piece, operands, generation.alias)
     return piece if outer is None or not is_named(node) else named(piece, node, generation.alias(), outer)
+
+
+def stable(scope: Scope, sql: str) -> str:
+    """SQL of this scope for a place where DuckDB takes nothing volatile: errors do not count as such there."""
+    return steady(sql, scope.generation.operands)
 
 
 def _position(node: tree.Expr) -> int | None:
