@@ -322,8 +322,10 @@ def _to_string(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., objec
         if array is None or separator is None:
             return None
         show = _encoder(element, context.format)
-        texts = (null if item is None else show(item).decode() for item in array.elements)
-        return separator.join([text for text in texts if text is not None])
+        shown = (null if item is None else show(item).decode() for item in array.elements)
+        texts = [text for text in shown if text is not None]
+        room_for(sum(map(len, texts)) + len(separator) * len(texts))
+        return separator.join(texts)
 
     return join
 

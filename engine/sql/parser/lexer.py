@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
     rf"""(?:[ \t\n\r\f]++|--[^\n\r]*+)*+(?:
     ([{_IDENTIFIER_START}][{_IDENTIFIER_START}0-9$]*)                      # 1 word
   | ((?:[0-9]+(?:\.(?!\.)[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)           # 2 number
-  | ('[^']*+(?:''[^']*+){{0,50000}}+'(?![ \t\f]*(?:[\n\r]|--)|'))  # 3 string that nothing can continue
+  | ('[^']{{0,500000}}+(?:''[^']{{0,500}}+){{0,1000}}+'(?![ \t\f]*(?:[\n\r]|--)|'))  # 3 string, if short
   | ([~!@\#^&|`?+\-*/%<>=]{{1,256}})                                             # 4 operator characters
   | (::|:=|\.\.|[,()\[\].;:])                                              # 5 punctuation
   | ("(?:[^"]++|"")++")                                                    # 6 quoted identifier
@@ -44,7 +44,9 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # Without standard_conforming_strings no string is taken by the expression: each is read as one of E''.
-_ESCAPING: Final = re.compile(_TOKEN.pattern.replace("('[^']*+(?:''", "(?!)('[^']*+(?:''"), re.VERBOSE | re.DOTALL)
+_PLAIN_STRING: Final = "('[^']{0,500000}+"
+_ESCAPING: Final = re.compile(_TOKEN.pattern.replace(_PLAIN_STRING, f"(?!){_PLAIN_STRING}"), re.VERBOSE | re.DOTALL)
+assert _ESCAPING.pattern != _TOKEN.pattern
 _WORD, _NUMBER, _STRING, _OPERATOR, _PUNCTUATION, _QUOTED, _PARAMETER, _DOLLAR, _OTHER = range(1, 10)
 
 LONG_LIST = 2048  # characters
@@ -54,7 +56,8 @@ _BEGINS: Final = re.compile(rb"[ \t\n\r\f]*+[-+0-9]")
 _SPACES: Final = b" \t\n\r\f"
 _LARGEST: Final = (1 << 63) - 1  # what NumPy makes of larger ones, and of lesser ones than int8 has
 
-# Of the inside of a string, as much as one step of re may take: the interpreter goes to no other thread meanwhile.
+# The inside of a string, in steps: the interpreter goes to no other thread while re takes one.
+_AT_ONCE_INSIDE: Final = 1 << 20  # characters
 _STRING_BODY: Final = re.compile(r"[^']*+(?:''[^']*+){0,50000}+")
 _ESCAPED_BODY: Final = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+){0,50000}+", re.DOTALL)
 _QUOTED_BODY: Final = re.compile(r'[^"]*+(?:""[^"]*+)*+"')
@@ -325,7 +328,8 @@ class Scanner:
 
     def _end(self, body: re.Pattern[str], position: int) -> int:
         """Where no more of a string's inside follows."""
-        while (found := body.match(self._sql, position)) and found.end() > position:
+        sql = self._sql
+        while (found := body.match(sql, position, position + _AT_ONCE_INSIDE)) and found.end() > position:
             position = found.end()
         return position
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 
 import pytest
 
 from catalog.errors import SqlError
-from engine.sql.parser import escapes, parse
+from engine.sql.parser import escapes, lexer, parse
 from engine.sql.parser.lexer import Scanner
 
 
@@ -117,3 +119,40 @@ def test_long_texts_with_escapes_are_what_short_ones_are(seed: int, monkeypatch:
         monkeypatch.setattr(escapes, "_LONG", 0)
         monkeypatch.setattr(escapes, "_AT_ONCE", chance.choice((3, 7, 50)))
         assert escapes.resolve_backslashes(raw) == short
+
+
+@pytest.mark.parametrize("prefix", ["", "E", "U&", "N"])
+@pytest.mark.parametrize("step", [2, 3, 7, 1 << 40])
+def test_strings_are_read_in_steps_of_any_size(prefix: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a step ends: before, within and behind what stands for a quote or a backslash."""
+    choose = random.Random(step)
+    parts = ("a", "''", "ä", "\n", "b''''") + (("\\\\", "\\'", "\\n", "\\x41") if prefix == "E" else ())
+    for count in (0, 1, 5, 40, 3000):
+        inside = "".join(choose.choice(parts) for _ in range(count))
+        sql = f"SELECT {prefix}'{inside}' AS a, {prefix}'x'\n'{inside}'"
+        expected = parse(sql)
+        with monkeypatch.context() as patch:
+            patch.setattr(lexer, "_AT_ONCE_INSIDE", step)
+            assert parse(sql) == expected
+
+
+def test_a_long_string_holds_nobody() -> None:
+    """Threads take turns while it is read."""
+    sql = f"SELECT E'{'x' * (40 << 20)}', '{'y' * (40 << 20)}'"
+    over, longest = threading.Event(), 0.0
+
+    def watch() -> None:
+        nonlocal longest
+        before = time.perf_counter()
+        while not over.wait(0.001):
+            now = time.perf_counter()
+            longest, before = max(longest, now - before), now
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    began = time.perf_counter()
+    parse(sql)
+    took = time.perf_counter() - began
+    over.set()
+    watching.join()
+    assert longest < max(took / 3, 0.05)
