@@ -53,7 +53,7 @@ def query(node: tree.Query, parent: Scope | None, generation: Generation | None 
     if node.row_marks:
         not_supported("FOR UPDATE on this query")
     node = lookups_above(sets_apart(node))
-    if node.volatile:
+    if node.volatile or node.has_aggregates:
         node = volatile_below(node)
     scope = Scope(owner, node, parent)
     around, owner.operands = owner.operands, None

@@ -4,7 +4,8 @@
     SELECT row_number() OVER (ORDER BY q.c1) FROM (SELECT random() AS c1 FROM t) AS q
 
 Their SQL has such a value several times (a key and what is shown of it, a sum and a count), a lambda cannot bind it
-there, and DuckDB takes nothing volatile in a window's ORDER BY. So it is a column, whose value a row has once.
+there, and DuckDB takes nothing volatile in a window's ORDER BY. So it is a column, whose value a row has once. So are
+the sub-queries of DISTINCT aggregates, which have to stand there twice as well.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from typing import Any
 
 from engine.sql import tree
 from engine.sql.levels import Below, over
-from engine.sql.tree_walk import is_volatile, walk_with_depth
+from engine.sql.tree_walk import is_volatile, walk, walk_with_depth
 
 
 def volatile_below(query: tree.Query) -> tree.Query:
     """The query with such values in sub-queries below it; itself where it has none. Raises 0A000."""
-    if query.set_operation is not None or not query.volatile:
+    if query.set_operation is not None:
         return query
-    query = _sorted_above(query)
-    query = _windows_above(query)
+    if query.volatile:
+        query = _sorted_above(query)
+        query = _windows_above(query)
     return _groups_above(query)
 
 
@@ -59,9 +61,11 @@ def _groups_above(query: tree.Query) -> tree.Query:
     if not (query.group_by or query.has_aggregates):
         return query
     calls = tuple(_calls(query, tree.Aggref))
-    if not is_volatile((query.group_by, calls)):
+    queries = tuple(_distinct_queries(calls))
+    volatile = tuple(_parts(calls)) if query.volatile else ()
+    if not queries and not volatile and not (query.volatile and is_volatile(query.group_by)):
         return query
-    below = _Groups(query, (*query.group_by, *_parts(calls)))
+    below = _Groups(query, volatile, queries)
     names = ("targets", "group_by", "having", "windows", "distinct", "order_by")
     above = {name: below.rebuilt(getattr(query, name)) for name in names}
     inner = replace(
@@ -93,6 +97,16 @@ def _parts(nodes: Iterable[Any]) -> Iterable[tree.Expr]:
         if isinstance(node, tree.Aggref):
             parts += (*node.direct_arguments, *(clause.expression for clause in node.order_by))
         yield from (part for part in parts if is_volatile(part))
+
+
+def _distinct_queries(calls: Iterable[tree.Aggref]) -> Iterable[tree.Expr]:
+    """The operands of DISTINCT aggregates with sub-queries in them, of which DuckDB takes no two for the same, and so
+    not for what it orders by."""
+    for call in calls:
+        if call.distinct:
+            for part in (*call.arguments, *(clause.expression for clause in call.order_by)):
+                if any(isinstance(item, tree.SubLink) for item in walk(part)):
+                    yield part
 
 
 class _Sorted(Below):
@@ -138,18 +152,19 @@ class _Windows(Below):
 
 
 class _Groups(Below):
-    """Columns, and what is volatile in GROUP BY and in the operands of aggregates."""
+    """Columns, what is volatile in GROUP BY and in the operands of aggregates, and operands that are sub-queries."""
 
-    def __init__(self, query: tree.Query, volatile: tuple[tree.Expr, ...]) -> None:
+    def __init__(self, query: tree.Query, volatile: tuple[tree.Expr, ...], queries: tuple[tree.Expr, ...]) -> None:
         super().__init__(query)
         self.grouped = False  # the level below is not
-        self._volatile = {id(item) for item in volatile if is_volatile(item)}
+        self._volatile = {id(item) for item in volatile}
+        self._queries = {id(item) for item in queries}
         self._keys = {item: None for item in query.group_by if is_volatile(item)}
 
     def is_column(self, item: object, depth: int) -> bool:
         if isinstance(item, tree.Var):
             return item.levels_up == depth
-        return not depth and (id(item) in self._volatile or item in self._keys)
+        return not depth and (id(item) in self._volatile or id(item) in self._queries or item in self._keys)
 
     def number(self, item: tree.Expr) -> int:
         alone = id(item) in self._volatile and item not in self._keys
