@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from catalog.errors import SqlError
+from shoal.background import BackgroundTask
 
 INTERVAL = 2.0  # seconds
 NEEDED = (Path("lock"), Path("rows") / "data.mdb")  # of every node, from its start to its end
 
 
-class DirectoryWatch:
+class DirectoryWatch(BackgroundTask):
     """`fatal` is told once."""
 
     def __init__(self, data: Path, fatal: Callable[[BaseException], None], interval: float = INTERVAL) -> None:
@@ -22,14 +23,6 @@ class DirectoryWatch:
         self._fatal = fatal
         self._interval = interval
         self._lock = self._identity()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def _run(self) -> None:
         while True:

@@ -26,6 +26,7 @@ from replication.interface import (
 )
 from replication.log.layout import decode_checkpoints, encode_checkpoints, paths, tablespace_folder
 from replication.log.settings import Clock
+from shoal.background import BackgroundTask
 
 log = logging.getLogger("shoal.cluster")
 
@@ -34,7 +35,7 @@ LOOK = 30.0  # seconds, at most, between two looks whether it is time for a chec
 LOOK_FOR_LEADING = 1.0  # the same while another node leads
 
 
-class CheckpointKeeper:
+class CheckpointKeeper(BackgroundTask):
     """`store` and `coordination` give the store and the session of the moment; `mark` what the log knows of the entry
     at an LSN; `leads` whether this node is to write them; `described` what the catalog says of now, of another
     tablespace than pg_default. `scratch` is a local directory with room for two files."""
@@ -63,14 +64,6 @@ class CheckpointKeeper:
         self._root = tablespace_folder(tablespace.tablespace_id).rstrip("/")
         self._writing = asyncio.Lock()
         self._checked_store = ""  # the URL of the store that is known to have the newest checkpoint
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def _run(self) -> None:
         while True:

@@ -41,6 +41,7 @@ from replication.placement import (
     move_path,
     plan_change,
 )
+from shoal.background import BackgroundTask
 
 log = logging.getLogger("shoal.cluster")
 
@@ -265,7 +266,7 @@ class LeadableLog(Protocol):
     async def step_down(self, to: str = "") -> None: ...
 
 
-class HandOvers:
+class HandOvers(BackgroundTask):
     """Gives away the leaderships that this node is asked to give away. `log_of`: the log of a tablespace that this
     node holds; `before` is called ahead of a hand-over with the tablespace's id."""
 
@@ -283,14 +284,6 @@ class HandOvers:
         self._before = before
         self._retry_pause = retry_pause
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def _run(self) -> None:
         while True:

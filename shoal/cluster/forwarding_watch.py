@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
+from shoal.background import BackgroundTask
 from wire.forwarded_sessions import ForwardedSessions
 
 log = logging.getLogger("shoal.cluster")
@@ -15,7 +16,7 @@ MARGIN = 1.0  # seconds in which a node whose session was over registers again, 
 LOOK = 0.5
 
 
-class ForwardingWatch:
+class ForwardingWatch(BackgroundTask):
     """Watches the nodes that forward sessions here. `registered` returns the registered nodes, None while they are not
     known."""
 
@@ -23,14 +24,6 @@ class ForwardingWatch:
         self._carriers = carriers
         self._registered = registered
         self._gone: dict[str, float] = {}  # node -> loop time since which it is not registered
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def _run(self) -> None:
         while True:

@@ -49,6 +49,7 @@ from replication.stores.claim import CLUSTER
 from replication.stores.members import QuorumUrl, parse_quorum
 from replication.stores.quorum import QuorumStore
 from replication.stores.repair import Repairer, RepairSummary
+from shoal.background import BackgroundTask
 
 log = logging.getLogger("shoal.cluster")
 
@@ -62,7 +63,7 @@ class StoreRepairSettings:
     bytes_per_second: float = 20 << 20
 
 
-class StoreRepairer:
+class StoreRepairer(BackgroundTask):
     """The repairs of one tablespace. `leader` returns this node's term as its leader, None if it does not lead;
     `coordination` the current session."""
 
@@ -81,14 +82,6 @@ class StoreRepairer:
         self._coordination = coordination
         self._clock = clock
         self._settings = settings or StoreRepairSettings()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from engine.storage.tablespace import Tablespace
+from shoal.background import BackgroundTask
 
 ENTRIES = 8000
 """From so many on that are not in the tables. Below that nothing is flushed: a checkpoint finds what has changed since
@@ -19,18 +20,10 @@ the one before in memory, and need not read all rows."""
 INTERVAL = 10.0  # seconds between two looks: many small commits fill a memtable in about as much
 
 
-class TimedFlush:
+class TimedFlush(BackgroundTask):
     def __init__(self, tablespaces: Callable[[], Iterable[Tablespace]], interval: float = INTERVAL) -> None:
         self._tablespaces = tablespaces
         self._interval = interval
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def _run(self) -> None:
         while True:

@@ -64,11 +64,11 @@ def named(piece: Piece, node: tree.Expr, name: str, operands: Operands) -> Piece
     return piece._replace(sql=operands[-1].reference)
 
 
-def steady(sql: str, operands: Operands | None) -> str:
+def steady(sql: str, operands: Operands) -> str:
     """The same SQL without what DuckDB takes for volatile (`without_volatility`), also where a name in it stands for
     more."""
-    for place, operand in enumerate(operands or ()):
-        if operands is not None and operand.reference in sql:
+    for place, operand in enumerate(operands):
+        if operand.reference in sql:
             operands[place] = operand._replace(sql=steady(operand.sql, operands))
     return without_volatility(sql)
 

@@ -339,7 +339,7 @@ def _of_operands(scope: Scope, node: tree.Expr, maker: Callable[..., Piece]) -> 
 
 def stable(scope: Scope, sql: str) -> str:
     """SQL of this scope for a place where DuckDB takes nothing volatile: errors do not count as such there."""
-    return steady(sql, scope.generation.operands)
+    return steady(sql, scope.generation.operands or [])
 
 
 def _position(node: tree.Expr) -> int | None:
