@@ -31,10 +31,12 @@ class Channel(asyncio.Protocol):
 
     def flush(self) -> None:
         self._flushing = False
-        if self._out:
-            if not self._transport.is_closing():
-                self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
-            self._out.clear()  # it may be a list of another kind: wire/encoded.py
+        out = self._out
+        if out:
+            transport = self._transport
+            if not transport.is_closing():
+                transport.write(b"".join(out))  # of one piece this is the piece itself
+            out.clear()  # it may be a list of another kind: wire/encoded.py
             self._out_size = 0
 
     def pause_writing(self) -> None:

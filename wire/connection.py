@@ -128,10 +128,14 @@ class Connection(Answers):
     def data_received(self, data: bytes) -> None:
         if self._timer is not None and not self._takes_messages(data):
             return
-        taken_whole = self._encoding is None and self.session is not None  # by clients that speak UTF8
-        if taken_whole and not self.busy and not self._is_yielding and self._take_whole(data):
-            return
-        self._receive(data)
+        if (
+            self.busy
+            or self._is_yielding
+            or self.session is None
+            or self._encoding is not None  # only clients that speak UTF8 are answered at once
+            or not self._take_whole(data)
+        ):
+            self._receive(data)
 
     def _receive(self, data: bytes) -> None:
         """Keeps what has arrived, and takes its messages as soon as it is their turn."""
@@ -192,15 +196,16 @@ class Connection(Answers):
             found = self.core.whole_execution(data)
             if found is None:
                 return False
+            execution, parameters = found
             try:
-                if not self._execute_at_once(*found, False):
+                if not self._execute_at_once(execution, parameters, False):
                     return False
             except LockWait as wait:
-                self._wait_for_lock(core.WaitingExecution(*found, data), wait)
+                self._wait_for_lock(core.WaitingExecution(execution, parameters, data), wait)
                 self._process()
                 return True
             except Exception as error:
-                self._handle_error(core.WaitingExecution(*found, data), error)
+                self._handle_error(core.WaitingExecution(execution, parameters, data), error)
                 self._process()
                 return True
         else:
@@ -761,7 +766,7 @@ class Connection(Answers):
             if ready is None:
                 return False
         try:
-            values = [
+            values: Sequence[object] = parameters and [
                 None if value is None else decode(value)
                 for value, decode in zip(parameters, ready.decoders, strict=True)
             ]

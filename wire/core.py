@@ -118,12 +118,14 @@ class Execution:
     Execute, Sync), without its parameters: the same every time that a client runs the statement.
 
     `prefix` is Bind from its portal to the number of parameters, `suffix` everything behind them, of which the first
-    `results` bytes belong to Bind. `limited`: Execute asks for one row. `memo` is a place for whoever executes it.
+    `results` bytes belong to Bind. `begin`: where the parameters begin in the message; `after`: bytes that come after
+    them; `behind`: bytes that its length does not count. `limited`: Execute asks for one row. `memo` is a place for
+    whoever executes it.
     """
 
     __slots__ = (
-        "count", "described", "limited", "memo", "parameter_formats", "prefix", "result_formats", "results",
-        "statement", "suffix",
+        "after", "begin", "behind", "count", "described", "limited", "memo", "parameter_formats", "places",
+        "prefix", "result_formats", "results", "statement", "suffix",
     )  # fmt: skip
 
     def __init__(self, bind: Bind, tail: bytes) -> None:
@@ -133,9 +135,13 @@ class Execution:
         self.described = tail.startswith(DESCRIBE)
         self.limited = tail.endswith(TAIL_LIMITED)
         self.count = len(bind.parameters)
+        self.places = range(self.count)
         self.prefix, bound = bind.around()
         self.results = len(bound)
         self.suffix = bound + tail
+        self.begin = 5 + len(self.prefix)
+        self.behind = len(tail) + 1
+        self.after = len(self.suffix)
         self.memo: Any = None
 
     @property
@@ -511,27 +517,36 @@ class ProtocolCore:
     def whole_execution(self, data: bytes) -> tuple[Execution, list[bytes | None]] | None:
         """What arrived, if it is nothing but a whole execution like one that came before: with its parameters. Then it
         must not be given to `receive_data`. None: it must."""
-        if self._position < len(self._buffer) or self.phase != "ready" or self._left:
-            return None
         execution = self._executions.get(data[6 : data.find(0, 6)])
-        if execution is None or not (data.startswith(execution.prefix, 5) and data.endswith(execution.suffix)):
+        if (
+            execution is None
+            or self._position < len(self._buffer)
+            or self.phase != "ready"
+            or self._left
+            or not data.startswith(execution.prefix, 5)
+            or not data.endswith(execution.suffix)
+        ):
             return None
-        position, end = 5 + len(execution.prefix), len(data) - len(execution.suffix)
-        if _I32(data, 1)[0] + 1 != end + execution.results:
+        size = len(data)
+        (length,) = _I32(data, 1)
+        if length != size - execution.behind:
             return None
+        end = execution.begin
         parameters: list[bytes | None] = []
         try:
-            for _ in range(execution.count):
-                length = _I32(data, position)[0]
-                position += 4
+            for _ in execution.places:
+                (length,) = _I32(data, end)
+                start = end + 4
                 if length < 0:
                     parameters.append(None)
+                    end = start
                 else:
-                    parameters.append(data[position : position + length])
-                    position += length
+                    end = start + length
+                    parameters.append(data[start:end])
         except struct.error:  # a length that leads behind all that there is
             return None
-        return (execution, parameters) if position == end else None  # it only grows: none of them reached behind it
+        # It only grows: none of them reached behind the last one's end.
+        return (execution, parameters) if end == size - execution.after else None
 
     def whole_query(self, data: bytes) -> bytes | None:
         """What arrived, if it is nothing but one Query: its text. Then it must not be given to `receive_data`."""

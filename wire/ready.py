@@ -15,10 +15,10 @@ _TAGS: dict[tuple[str, int], bytes] = {}
 
 def complete_bytes(command: str, count: int) -> bytes:
     """CommandComplete, remembered for the small counts that nearly all statements have. -1: the tag has none."""
-    if count > 256:
-        return command_complete(tag(command, count))
     known = _TAGS.get((command, count))
     if known is None:
+        if count > 256:
+            return command_complete(tag(command, count))
         known = _TAGS[(command, count)] = command_complete(command if count < 0 else tag(command, count))
     return known
 

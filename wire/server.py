@@ -70,6 +70,7 @@ class Server:
         self._server: asyncio.Server | None = None
         self._stopping = False
         self._to_flush: list[Callable[[], None]] = []
+        self._call_soon: Callable[[Callable[[], None]], object] | None = None  # the loop's, once there is a connection
         self._foreground = foreground()
 
     def limit(self, max_connections: int, reserved: int) -> None:
@@ -127,6 +128,8 @@ class Server:
     # ---- Host ---------------------------------------------------------------------------------------------------
 
     def add_connection(self, connection: Connection) -> None:
+        if self._call_soon is None:  # to ask for the loop costs a system call, which would be one per statement
+            self._call_soon = asyncio.get_running_loop().call_soon
         self._connections.add(connection)
         transport = connection._transport
         peer = transport.get_extra_info("socket")
@@ -144,7 +147,8 @@ class Server:
 
     def flush_soon(self, flush: Callable[[], None]) -> None:
         if not self._to_flush:
-            asyncio.get_running_loop().call_soon(self._flush_all)
+            assert self._call_soon is not None
+            self._call_soon(self._flush_all)
         self._to_flush.append(flush)
 
     def _flush_all(self) -> None:

@@ -112,10 +112,7 @@ def _from_digits(decode: ParameterDecoder, most: int) -> ParameterDecoder:
     """An integer's text: what is nothing but a few digits, perhaps behind a minus, needs no further look."""
 
     def read(value: bytes) -> object:
-        if value.isdigit() and len(value) <= most:
-            return int(value)
-        digits = value[1:]
-        if value[:1] == b"-" and digits.isdigit() and len(digits) <= most:
+        if len(value) <= most and (value.isdigit() or (value[:1] == b"-" and value[1:].isdigit())):
             return int(value)
         return decode(value)
 

@@ -429,10 +429,13 @@ class Session:
         self.shown = sql
         self.began = perf_counter()
 
-    def plain(self) -> bool:
-        """Whether cached plans may be used: no schema changes of this transaction's own, no temporary tables."""
+    def plan_cache_catalog(self) -> Catalog | None:
+        """The catalog that plans of all sessions are made for; None where the session must not use them: the
+        transaction has changed the schema, or there are temporary tables."""
         transaction = self.transaction
-        return self.temporary_schema is None and (transaction is None or not transaction.changed_objects)
+        if self.temporary_schema is None and (transaction is None or not transaction.changed_objects):
+            return self.node.catalogs[self.database_oid]
+        return None
 
     def ready_plan(self, name: bytes) -> Prepared | None:
         """The prepared statement, if it runs at once and can run as it is; None where Bind has more to do."""

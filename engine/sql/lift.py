@@ -107,9 +107,13 @@ def _split(sql: bytes) -> list[bytes]:
 
 def _lifted(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
     """Template, literals and kinds; in `parts` placeholders take the place of literals."""
+    found = parts[1::2]
+    if max(map(len, found)) < 10 and b"".join(found).isdigit():  # nothing but int4, as most often
+        parts[1::2] = _PLACEHOLDERS[: len(found)]
+        return b"".join(parts), found, b"i" * len(found)
     literals: list[bytes] = []
     kinds = b""
-    for literal in parts[1::2]:
+    for literal in found:
         if literal[0] == _QUOTE:
             kinds += b"s"
             value = literal[1:-1]

@@ -65,7 +65,7 @@ def named(session: Session, name: bytes) -> Prepared:
     if prepared is None:
         shown = f'prepared statement "{utf8(name)}"' if name else "unnamed prepared statement"
         raise SqlError("26000", f"{shown} does not exist")
-    if prepared.catalog is not session.committed_catalog or not session.plain() or prepared.key is not session.key:
+    if prepared.catalog is not session.plan_cache_catalog() or prepared.key is not session.key:
         prepared = session.prepared[name] = planning.renew(session, prepared)
     return prepared
 

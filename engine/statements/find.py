@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | None:
     """A cached plan for the text of a simple Query, and its parameters; None sends the text to `run`."""
-    prepared = session.known_plans.get(sql) if len(sql) <= LONGEST_KEPT else None  # to look for more takes long
+    plans = session.known_plans
+    prepared = plans.get(sql) if len(sql) <= LONGEST_KEPT else None  # to look for more takes long
     if prepared is not None:
         session.shown = sql
         if prepared.parameters.types:  # a Parse has left it there
             return None
-        return (prepared, ()) if prepared.catalog is session.committed_catalog and session.plain() else None
+        return (prepared, ()) if prepared.catalog is session.plan_cache_catalog() else None
     if session.escapes and b"\\" in sql:
         return None  # literals with backslashes are read by the parser only
     lifted = lift(sql)
@@ -31,10 +32,11 @@ def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | No
         return None
     template, literals, tags = lifted
     key = (template, tags)
-    prepared = session.known_plans.get(key)
-    if not session.plain() or (prepared is None and key in session.known_plans):
+    catalog = session.plan_cache_catalog()
+    prepared = plans.get(key)
+    if catalog is None or (prepared is None and key in plans):
         return None
-    if prepared is None or prepared.catalog is not session.committed_catalog:
+    if prepared is None or prepared.catalog is not catalog:
         try:
             prepared = planning.prepare_lifted(session, template, tags, not session.cache.met(key))
         except PastWait:  # `run` waits until that is there

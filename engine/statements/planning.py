@@ -66,12 +66,12 @@ def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bo
 def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
     """The plan that the cache has for a Parse."""
     cached = session.cache.plans.get((sql, tuple(types)) if types else sql)
-    return cached if cached is not None and cached.catalog is session.committed_catalog and session.plain() else None
+    return cached if cached is not None and cached.catalog is session.plan_cache_catalog() else None
 
 
 def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
     """Puts the plan of a Parse into the cache, where it belongs there."""
-    if prepared.catalog is session.committed_catalog and session.plain() and cacheable(prepared):
+    if prepared.catalog is session.plan_cache_catalog() and cacheable(prepared):
         keep(session, (sql, tuple(types)) if types else sql, prepared)
     return prepared
 
@@ -316,7 +316,7 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
         return prepared
     if isinstance(prepared.plan, UnplannedStatement):
         return prepare_text(session, prepared.statement.text.encode(), prepared.parameters.declared)
-    shared = session.plain()
+    shared = session.plan_cache_catalog() is not None
     if shared and prepared.successor is not None:
         found = prepared.successor()
         if found is not None and found.catalog is session.committed_catalog and found.key is session.key:

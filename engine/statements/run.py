@@ -66,7 +66,7 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
             prepared = await once_known(partial(planning.prepare, session, statement, (), brief=brief))
         if prepared.parameters.types or (explains and "$" in statement.text and _parameters(statement)):
             raise _no_parameter(statement)
-        if len(statements) == 1 and session.plain() and planning.cacheable(prepared):
+        if len(statements) == 1 and session.plan_cache_catalog() is not None and planning.cacheable(prepared):
             planning.keep(session, sql, prepared)
         last = number == len(statements) or _ends_implicit(session, statement)
         await _run_simple(session, prepared, (), sink, last)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def answer(session: Session, prepared: Prepared) -> Answer:
     """Runs a transaction statement at once. Raises 25P02, and LockWait for a constraint that was deferred."""
-    tree = prepared.statement.tree
-    assert isinstance(tree, ast.TransactionStmt)
+    tree: ast.TransactionStmt = prepared.statement.tree  # type: ignore[assignment]
     if session.status == "E" and not ends_block(tree):
         raise aborted()
     session.began = began = perf_counter()

@@ -37,8 +37,7 @@ class UtilityPlan(Plan):
     def answer(
         self, session: Session, prepared: Prepared, parameters: Sequence[object], formats: tuple[int, ...]
     ) -> Answer | None:
-        assert self.kind is not None and self.kind.answer is not None
-        return self.kind.answer(session, prepared)
+        return self.kind.answer(session, prepared)  # type: ignore[union-attr, misc]
 
     async def run(self, session: Session, portal: Portal, limit: int, sink: Sink) -> None:
         """Raises 0A000 for a statement that is not supported."""

@@ -651,6 +651,8 @@ class Tablespace:
         del self._snapshots[lsn]
         if lsn == self._horizon:
             self._horizon = min(min(self._snapshots, default=self.durable_lsn), self.durable_lsn, self._kept_from)
+        elif self._snapshots and not (self._flush_wanted or self._vacuum_wanted):
+            return  # what is older is kept for somebody else
         self._forget_history()
 
     def changed_since(self, storage_id: int, lsn: int, upto: int | None = None) -> list[tuple[int, bytes]]:

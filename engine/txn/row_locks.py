@@ -107,6 +107,7 @@ class RowLocks(LockSpace):
         ):
             return None
         entry = self._contended(name, place)
+        entry.looked_on = True
         return self._queue(entry, Ticket(self, name, owner, LOOKS_ON), len(entry.waiters))
 
     def _blocked(self, entry: Contended, owner: Owner, mode: int) -> bool:

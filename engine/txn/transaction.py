@@ -222,13 +222,15 @@ class Transaction:
             if self._first_lsn is not None:
                 self._first_lsn = self._first_lsn if self._runs_anew else None
                 self._runs_anew = False
+            store = self._store
+            durable = store.durable_lsn
             met = self.met
-            if met and not met <= self._store.durable_lsn:
-                self._base = self._store.view(met)  # type: ignore[arg-type]
-                self.snapshot_lsn = met
+            if not met or met <= durable:
+                self._base = store.current
+                self.snapshot_lsn = durable
             else:
-                self._base = self._store.current
-                self.snapshot_lsn = self._store.durable_lsn
+                self._base = store.view(met)  # type: ignore[arg-type]
+                self.snapshot_lsn = met
         elif self._snapshot is None:
             if self.before_snapshot is not None:
                 self.before_snapshot()
@@ -298,10 +300,11 @@ class Transaction:
             own = self.writes.get(key, MISSING)
             if own is not MISSING:
                 return own  # type: ignore[return-value]
-        for run in reversed(self.runs):
-            found = run.get(key)
-            if found is not None:
-                return found.value
+        if self.runs:
+            for run in reversed(self.runs):
+                found = run.get(key)
+                if found is not None:
+                    return found.value
         return self._base.get(key)
 
     def scan(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
@@ -377,14 +380,15 @@ class Transaction:
     def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
         """Locks a table (by OID), or a name that is about to be taken, in one of the modes of engine/txn/locks.py.
         Raises LockWait, 40P01, 55P03."""
+        space = self._table_space
         held = self.table_locks.get(oid)
         if held is not None and held & mode:
             return
-        if wait == "nowait" and self._table_space.would_block(self, oid, mode):
+        if wait == "nowait" and space.would_block(self, oid, mode):
             raise SqlError("55P03", "could not obtain lock on relation")
         if held is not None and self.savepoints:
-            self._note_upgrade(self._table_space, oid, held)
-        ticket = self._table_space.acquire(self, self.table_locks, oid, mode)
+            self._note_upgrade(space, oid, held)
+        ticket = space.acquire(self, self.table_locks, oid, mode)
         if ticket is not None:
             raise LockWait(ticket)
 
@@ -420,12 +424,13 @@ class Transaction:
         current: bool = False,
     ) -> bytes | None:
         held = self.row_locks.get(key)
+        space = self._row_space
         if current:
             self._changing = key
-        if self.isolation != READ_COMMITTED and self._row_space.would_block(self, key, strength):
+        if self.isolation != READ_COMMITTED and space.would_block(self, key, strength):
             self._refuse_changed(key, strength)
         if held is None and wait == "block":
-            ticket = self._row_space.acquire(self, self.row_locks, key, strength)
+            ticket = space.acquire(self, self.row_locks, key, strength)
             if ticket is not None:
                 raise LockWait(ticket)
         elif (held is None or held < strength) and not self.lock(key, strength, wait):
@@ -436,32 +441,34 @@ class Transaction:
                 if self.isolation != READ_COMMITTED and not current:
                     self._refuse_changed(key, strength)
                 return own  # type: ignore[return-value]
-        newest = self._store.newest(key)
-        if self.serial is not None and (newest is None or newest[1] is None):
+        store = self._store
+        newest = store.newest(key)
+        value = None if newest is None else newest[1]
+        if value is None and self.serial is not None:
             self.serial.read_key(key)  # that it is not there; a row that is there is locked
         if newest is None:
             self._leave(key)
             return None
         if self.isolation != READ_COMMITTED and newest[0] > self.snapshot_lsn:
             seen = self._base.get(key) if strength == KEY_SHARE else None
-            if seen is not None and newest[1] is not None and (same_key is None or same_key(seen, newest[1])):
+            if seen is not None and value is not None and (same_key is None or same_key(seen, value)):
                 return seen  # the key is what it was: whatever else has changed is not what this lock is for
-            what = "update" if newest[1] is not None or self._has_moved(key, newest[0]) else "delete"
+            what = "update" if value is not None or self._has_moved(key, newest[0]) else "delete"
             raise SqlError("40001", f"could not serialize access due to concurrent {what}")
-        if newest[0] > self._store.durable_lsn:
-            self.met = self._store.sequenced_lsn
-        if key in self._row_space.renewed and not current and self._is_another(key):
+        if newest[0] > store.durable_lsn:
+            self.met = store.sequenced_lsn
+        if not current and key in space.renewed and self._is_another(key):
             self._leave(key)
             return None
-        if strength == KEY_SHARE and newest[1] is not None and self._kept is not None and self._base is self._kept:
-            seen = self._kept.get(key)  # no change that leaves the key is in this lock's way, so that none is looked at
-            if seen is not None and (same_key is None or same_key(seen, newest[1])):
-                return seen
-        if newest[1] is None and self._kept is not None and self._base is self._kept and key in self._row_space.moved:
-            self._look_elsewhere(key)
-        if newest[1] is None:
+        if value is None:
+            if self._kept is not None and self._base is self._kept and key in space.moved:
+                self._look_elsewhere(key)
             self._leave(key)
-        return newest[1]
+        elif strength == KEY_SHARE and self._kept is not None and self._base is self._kept:
+            seen = self._kept.get(key)  # no change that leaves the key is in this lock's way, so that none is looked at
+            if seen is not None and (same_key is None or same_key(seen, value)):
+                return seen
+        return value
 
     def _leave(self, key: bytes) -> None:
         """Lets go of the lock of a row that is gone: others may bring one under its key."""
@@ -555,10 +562,10 @@ class Transaction:
         """None deletes."""
         writes = self.writes
         old = writes.get(key, MISSING)
-        if isinstance(old, Missing):
+        if old is MISSING:
             self._undo.append(key)
         else:
-            self._undo.append((key, old))
+            self._undo.append((key, old))  # type: ignore[arg-type]
             if old is None and value is not None:
                 self._renewed = {key} if self._renewed is None else self._renewed
                 self._renewed.add(key)
