@@ -54,6 +54,8 @@ class Trait(Enum):
     """What is known of a function beside what it gives. It is said where the function is implemented
     (`catalog.functions.registry.mark`), by its source; everybody else asks the registry (`has_trait`, `names_with`)."""
 
+    __hash__ = object.__hash__  # every new statement asks for some, and Enum's own is written in Python
+
     # Where its statement runs, in a cluster.
     LEADER = auto()  # it draws from sequences, has an effect on others, or shows what only the leader knows
     SESSION_ONLY = auto()  # it has to do with nothing but the session, and the node that it is at

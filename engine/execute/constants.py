@@ -41,6 +41,7 @@ _FOLDED = (
 )  # fmt: skip
 _OF_PLAIN_CALLS = (tree.FuncExpr, tree.RelabelType, tree.CoerceTypmod, tree.CoerceViaIO)
 _OF_ONE_FUNCTION = (tree.FuncExpr, tree.NullIfExpr, tree.DistinctExpr, tree.ScalarArrayOp)
+_FAILING_CASTS = frozenset((tree.CoerceTypmod, tree.CoerceViaIO))
 _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
 # Types whose text forms depend on nothing but the value.
 _TEXT_FORMS = INTEGERS | FLOATS | TEXTS | {BOOL, NUMERIC}
@@ -52,17 +53,18 @@ def has_failing(analyzed: tree.Analyzed) -> bool:
     statement is asked, and most calls have a column among their arguments."""
     holds = _Constants().holds
     for item in inner_nodes(analyzed.statement):
-        if type(item) is tree.FuncExpr:
-            for argument in item.arguments:
+        kind = type(item)
+        if kind is tree.FuncExpr:
+            for argument in item.arguments:  # type: ignore[attr-defined]
                 if type(argument) is tree.Var:
                     break
             else:
                 if _fails(item) and holds(item, True):
                     return True
-        elif type(item) is tree.OnConflict:
-            if item.provided:
+        elif kind in _FAILING_CASTS:
+            if holds(item, True):
                 return True
-        elif _fails(item) and holds(item, True):
+        elif kind is tree.OnConflict and item.provided:  # type: ignore[attr-defined]
             return True
     return False
 
@@ -169,7 +171,7 @@ def _fails(node: Any) -> bool:
     if kind is tree.FuncExpr:
         compares = node.operator is not None and node.operator.name in _COMPARISONS
         return not compares and not has_trait(node.function.source, Trait.NEVER_FAILS)
-    return kind is tree.CoerceTypmod or kind is tree.CoerceViaIO
+    return kind in _FAILING_CASTS
 
 
 class _Finder:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -143,11 +144,7 @@ class Memtable:
             ordered = self._in_order(low[:4])
             if not ordered:
                 return
-            keys = []
-            for key in ordered.irange(low, high, inclusive=(True, False), reverse=reverse):
-                keys.append(key)
-                if len(keys) >= SCAN_CHUNK:
-                    break
+            keys = list(islice(ordered.irange(low, high, inclusive=(True, False), reverse=reverse), SCAN_CHUNK))
             for key in keys:
                 version = find(key)
                 while version is not None and version[0] > lsn:

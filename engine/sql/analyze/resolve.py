@@ -220,17 +220,22 @@ def operator_types(operator: Operator, left: int, right: int) -> tuple[tuple[int
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What an operator between operands of two types comes to: its function, and the types that it wants and gives."""
+    """What an operator between operands of two types comes to: its function, and the types that it wants and gives.
+    `joins_as_text`: a trait of the function."""
 
     operator: Operator
     function: Function
     operands: tuple[int, ...]
     result: TypeRef
+    joins_as_text: bool
 
 
 def _call_of(operator: Operator, left: int, right: int) -> _Call:
     operands, result = operator_types(operator, left, right)
-    return _Call(operator, registry.function(operator.function), operands, TypeRef(result))
+    function = registry.function(operator.function)
+    return _Call(
+        operator, function, operands, TypeRef(result), registry.has_trait(function.source, Trait.JOINS_AS_TEXT)
+    )
 
 
 @cached_for_builtins(8192)
@@ -262,7 +267,7 @@ def make_operator(
         )
     else:
         arguments = (right if right_type == declared[0] else argument(state, right, declared[0]),)
-    if registry.has_trait(call.function.source, Trait.JOINS_AS_TEXT):
+    if call.joins_as_text:
         from engine.sql.analyze.json_rows import written
 
         arguments = tuple(map(written, arguments))

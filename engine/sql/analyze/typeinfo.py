@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from catalog.types import TypeRow, format_type, oids, pg_type_rows
@@ -22,24 +22,31 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def cached_for_builtins(size: int) -> Callable[[_Function], _Function]:
-    """Decorator: the function's results are kept, but not where an argument is, or has among its items, the OID of a
-    user's type: what that is belongs to a catalog."""
+    """Decorator: the function's results are kept, up to `size` of them, but not where an argument is, or has among its
+    items, the OID of a user's type: what that is belongs to a catalog."""
 
     def wrap(function: _Function) -> _Function:
-        cached = lru_cache(size)(function)
+        known: dict[tuple[Any, ...], Any] = {}
 
         def call(*arguments: Any) -> Any:
-            for item in arguments:
-                if type(item) is int:
-                    if item >= FIRST_ADDED_OID:
-                        return function(*arguments)
-                elif type(item) is tuple and any(type(part) is int and part >= FIRST_ADDED_OID for part in item):
-                    return function(*arguments)
-            return cached(*arguments)
+            found = known.get(arguments, known)
+            if found is known:  # it is not there
+                found = function(*arguments)
+                if not any(map(_is_of_users, arguments)):
+                    if len(known) >= size:
+                        known.clear()
+                    known[arguments] = found
+            return found
 
         return cast(_Function, call)
 
     return wrap
+
+
+def _is_of_users(item: object) -> bool:
+    if type(item) is tuple:
+        return any(map(_is_of_users, item))
+    return type(item) is int and item >= FIRST_ADDED_OID
 
 
 # Types with a "<" operator that is no btree order, and types without any equality.
