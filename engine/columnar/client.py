@@ -55,7 +55,7 @@ from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
 from engine.priority import beside
 from engine.storage.columns import ShapedArray
-from engine.storage.stores import Stores
+from engine.storage.stores import Stores, not_here
 
 if TYPE_CHECKING:
     from engine.storage.moments import Lsn
@@ -304,6 +304,7 @@ class WorkerClient(ColumnarEngine):
         self._streams: dict[int, _Stream] = {}
         self._hearing = Hearing(self._ask, partial(self._replace, "does not answer"))
         self._sent: set[int] = set()  # tables that the worker was sent to load, and has not
+        self._unwanted: set[int] = set()  # tables that were forgotten while they were loaded
         self._blocked = 0  # how many wait for it to read
         self._watch = Watch(self._is_under_way, self._is_due, partial(self._replace, "does nothing"))
         self._watchers: frozenset[int] = frozenset()  # threads of the worker that only read or look after others
@@ -575,13 +576,14 @@ class WorkerClient(ColumnarEngine):
             tables[table.storage_id].unasked = size
 
     def _load(self, table: Table) -> asyncio.Future[None]:
-        future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_retrieve)
+        """Begins to load a table. Raises 57P03 where its tablespace is not on this node; nothing has begun then."""
         fed = self._feed.begin_load(table)
         bases = fed.store.leaning.chain(table.storage_id)
         load: frames.Header = {
             "op": "load", "table": describe_table(table, bases), "path": fed.store.checkpoint_path
         }  # fmt: skip
+        future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_retrieve)
         # LMDB has to have what was kept for a branch when that was made, and bulk runs as wholes
         if bases or fed.store.has_unflushed_runs(table.storage_id):
             fed.store.flush(partial(self._load_flushed, future, load), partial(self._load_failed, table.storage_id))
@@ -598,13 +600,16 @@ class WorkerClient(ColumnarEngine):
 
     def _load_failed(self, storage_id: int, error: SqlError) -> None:
         self._feed.forget(storage_id)
+        self._unwanted.discard(storage_id)
         waiting = self._loads.pop(storage_id, None)
         if waiting is not None and not waiting.done():
             waiting.set_exception(error)
 
     def forget(self, storage_id: int) -> None:
-        """The table is gone (dropped, truncated): the worker may let its copy go."""
-        if storage_id in self._feed.tables and storage_id not in self._loads:
+        """The table is gone (dropped, truncated, elsewhere): the worker may let its copy go, once it has it."""
+        if storage_id in self._loads:
+            self._unwanted.add(storage_id)
+        elif storage_id in self._feed.tables:
             self._feed.forget(storage_id)
             self._write({"op": "drop", "storage_id": storage_id})
 
@@ -804,6 +809,15 @@ class WorkerClient(ColumnarEngine):
         storage_id: Any = header["storage_id"]
         self._sent.discard(storage_id)
         waiting = self._loads.pop(storage_id, None)
+        if storage_id in self._unwanted:
+            self._unwanted.discard(storage_id)
+            if header["op"] == "loaded":
+                self.forget(storage_id)
+            else:
+                self._feed.forget(storage_id)
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(not_here())
+            return
         if header["op"] == "loaded":
             lsn: Any = header["lsn"]
             for path in self._feed.loaded(storage_id, lsn):
@@ -830,6 +844,7 @@ class WorkerClient(ColumnarEngine):
         self._hearing.clear()
         self._watch.clear()
         self._sent.clear()
+        self._unwanted.clear()
         if process is not None:
             process.kill()
             assert process.stdin is not None

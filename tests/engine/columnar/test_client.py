@@ -29,6 +29,7 @@ from engine.columnar.interface import ColumnarQuery, RowEncoding, UdfSignature
 from engine.columnar.virtual import batch_of
 from engine.columnar.worker.query import error_header
 from engine.storage.edits import Edits
+from engine.storage.stores import not_here
 from engine.txn.interface import READ_COMMITTED, REPEATABLE_READ
 from engine.txn.locks import TableLocks
 from engine.txn.row_locks import RowLocks
@@ -64,6 +65,45 @@ async def test_a_query_sees_what_is_durable(database: Database) -> None:
     await database.flush()
     await database.commit({**database.writes(table, (2, "two"), (3, "three")), database.key(table, (1, "")): None})
     assert await database.fetch(wanted) == [(2, "two"), (3, "three")]
+
+
+def _fail(*_: object) -> Any:
+    raise not_here()
+
+
+@pytest.mark.parametrize("step", ["engine.storage.tablespace.Tablespace.of", "engine.columnar.client.describe_table"])
+async def test_a_load_that_cannot_begin_leaves_nothing_to_wait_for(
+    database: Database, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    table = make_table(20001, [INT4, TEXT], (1,))
+    await database.commit(database.writes(table, (1, "one")))
+    wanted = query("SELECT x.c1, x.c2 FROM {t20001} AS x ORDER BY 1", ROW, table)
+    await database.client.start()
+    with monkeypatch.context() as broken:
+        broken.setattr(step, _fail)
+        for _ in range(2):  # who comes next does not wait for a load that nobody has begun
+            with pytest.raises(SqlError) as raised:
+                await asyncio.wait_for(database.fetch(wanted), 5)
+            assert raised.value.sqlstate == "57P03"
+    assert await asyncio.wait_for(database.fetch(wanted), 10) == [(1, "one")]
+
+
+async def test_a_table_that_goes_while_it_is_loaded_is_let_go(database: Database) -> None:
+    """Its tablespace leaves the node: what keeps that would keep it here, and what the worker has is not renewed."""
+    table = make_table(20001, [INT4, TEXT], (1,))
+    await database.commit(database.writes(table, (1, "one")))
+    wanted = query("SELECT x.c1, x.c2 FROM {t20001} AS x ORDER BY 1", ROW, table)
+    await database.client.start()
+    asked = asyncio.ensure_future(database.fetch(wanted))
+    while table.storage_id not in database.client._loads:
+        await asyncio.sleep(0)
+    database.client.forget(table.storage_id)
+    with pytest.raises(SqlError) as raised:
+        await asyncio.wait_for(asked, 10)
+    assert raised.value.sqlstate == "57P03"
+    assert not database.store.in_use
+    assert not database.client.has_copy(table)
+    assert await asyncio.wait_for(database.fetch(wanted), 10) == [(1, "one")]
 
 
 async def test_what_is_sequenced_but_not_durable_is_not_seen(database: Database) -> None:
