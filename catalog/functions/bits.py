@@ -10,9 +10,13 @@ from catalog.errors import SqlError
 from catalog.functions.base import AggregateSteps
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
+from catalog.memory import room_for
 from catalog.types.bits import BIT, VARBIT
 
 _WORDS = {"and": "AND", "or": "OR", "xor": "XOR"}
+_WORD = 64  # bits of the largest integer
+_WORD_MASK = (1 << _WORD) - 1
+_MOST = 2**31 - 1 - 8  # bits: more are taken for none given, as in PostgreSQL
 _ACTIONS: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 
 
@@ -41,8 +45,10 @@ def _shifted_right(bits: str, count: int) -> str:
 
 def _of_integer(value: int, length: int) -> str:
     """The lowest bits of an integer; its sign fills what is longer than it."""
-    length = length if length > 0 else 1
-    return f"{value & ((1 << length) - 1):0{length}b}"
+    length = length if 0 < length <= _MOST else 1
+    room_for(length)
+    bits = f"{value & _WORD_MASK:0{_WORD}b}"
+    return bits[-length:] if length <= _WORD else bits[0] * (length - _WORD) + bits
 
 
 def _to_integer(size: int, name: str) -> Callable[[str], int]:
@@ -88,6 +94,8 @@ def _set_bit(bits: str, index: int, bit: int) -> str:
 def _fitted(known: Any) -> Callable[[str, int, bool], object]:
     def fit(bits: str, typmod: int, explicit: bool) -> object:
         coerce = known.length_coercion(typmod, explicit)
+        if coerce is not None and not known.varying:
+            room_for(typmod)
         return bits if coerce is None else coerce(bits)
 
     return fit

@@ -16,6 +16,7 @@ from catalog.functions.duckdb_sql import once
 from catalog.functions.floats import overflow, to_single, underflow
 from catalog.functions.integers import LIMITS, out_of_range
 from catalog.functions.registry import implement, mark
+from catalog.memory import room_for
 from catalog.types import lookup, oids
 from catalog.types.float import parse_float4
 from catalog.types.text import CHAR, clip_name
@@ -93,9 +94,11 @@ def _object_identifiers() -> None:
 # ---- character types ----
 
 
-def _length_coercion(oid: int) -> Callable[[Any, int, bool], object]:
+def _length_coercion(oid: int, pads: bool) -> Callable[[Any, int, bool], object]:
     def coerce(value: Any, typmod: int, explicit: bool) -> object:
         fit = lookup(oid).length_coercion(typmod, explicit)
+        if fit is not None and pads:
+            room_for(typmod)
         return fit(value) if fit else value
 
     return coerce
@@ -117,8 +120,8 @@ def _characters() -> None:
     implement("name_bpchar", lambda value: value, "{0}", inline="{0}")
     implement("text_name", clip_name)
     implement("bpchar_name", lambda value: clip_name(value.rstrip(" ")))
-    implement("varchar", _length_coercion(oids.VARCHAR))
-    implement("bpchar", _length_coercion(oids.BPCHAR))
+    implement("varchar", _length_coercion(oids.VARCHAR, False))
+    implement("bpchar", _length_coercion(oids.BPCHAR, True))
     shown, read = CHAR.text_encoder(), CHAR.text_decoder()
     implement("char_text", lambda value: shown(value).decode())
     implement("char_bpchar", lambda value: shown(value).decode())
