@@ -88,6 +88,7 @@ class Transaction:
         "_loose",
         "_moved",
         "_ordered",
+        "_queued",
         "_renewed",
         "_row_space",
         "_runs_anew",
@@ -160,6 +161,7 @@ class Transaction:
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
         self._again: Ticket | None = None  # what it waits for
         self._moved = False  # it is to run again on a new one
+        self._queued = False  # it has waited for a table since its last statement began
         self._first_lsn: Lsn | None = None  # what it saw at first, if it runs again to look elsewhere
         self._runs_anew = False
         self._renewed: set[bytes] | None = None  # keys under which it has put something in place of what it had deleted
@@ -217,6 +219,9 @@ class Transaction:
         """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
         self.queried = True
         if self.isolation == READ_COMMITTED:
+            if self._queued:  # whoever had the table's lock has let it go when sequenced: that is to be seen
+                self._queued = False
+                self.met = self._store.sequenced_lsn
             if self._kept is not None and self._begins_again():
                 return len(self._undo)
             if self._first_lsn is not None:
@@ -390,6 +395,7 @@ class Transaction:
             self._note_upgrade(space, oid, held)
         ticket = space.acquire(self, self.table_locks, oid, mode)
         if ticket is not None:
+            self._queued = True
             raise LockWait(ticket)
 
     def unlock_table(self, oid: Hashable) -> None:
