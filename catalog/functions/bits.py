@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 from catalog.errors import SqlError
 from catalog.functions.base import AggregateSteps
+from catalog.functions.casts import length_coercion
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
 from catalog.memory import room_for
-from catalog.types.bits import BIT, VARBIT
+from catalog.types import oids
 
 _WORDS = {"and": "AND", "or": "OR", "xor": "XOR"}
 _WORD = 64  # bits of the largest integer
@@ -91,16 +91,6 @@ def _set_bit(bits: str, index: int, bit: int) -> str:
     return bits[:index] + str(bit) + bits[index + 1 :]
 
 
-def _fitted(known: Any) -> Callable[[str, int, bool], object]:
-    def fit(bits: str, typmod: int, explicit: bool) -> object:
-        coerce = known.length_coercion(typmod, explicit)
-        if coerce is not None and not known.varying:
-            room_for(typmod)
-        return bits if coerce is None else coerce(bits)
-
-    return fit
-
-
 def _aggregate(word: str) -> None:
     combine = _combined(word)
     steps: AggregateSteps = (
@@ -132,7 +122,7 @@ implement("bitfromint4", _of_integer)
 implement("bitfromint8", _of_integer)
 implement("bittoint4", _to_integer(32, "integer"))
 implement("bittoint8", _to_integer(64, "bigint"))
-implement("bit", _fitted(BIT))
-implement("varbit", _fitted(VARBIT))
+implement("bit", length_coercion(oids.BIT, True))
+implement("varbit", length_coercion(oids.VARBIT, False))
 for _word in ("and", "or", "xor"):
     _aggregate(_word)

@@ -94,7 +94,10 @@ def _object_identifiers() -> None:
 # ---- character types ----
 
 
-def _length_coercion(oid: int, pads: bool) -> Callable[[Any, int, bool], object]:
+def length_coercion(oid: int, pads: bool) -> Callable[[Any, int, bool], object]:
+    """What makes a value as long as a type modifier says: (value, modifier, explicit). `pads`: it may become longer,
+    and 53200 is raised where there is no room for that."""
+
     def coerce(value: Any, typmod: int, explicit: bool) -> object:
         fit = lookup(oid).length_coercion(typmod, explicit)
         if fit is not None and pads:
@@ -120,8 +123,8 @@ def _characters() -> None:
     implement("name_bpchar", lambda value: value, "{0}", inline="{0}")
     implement("text_name", clip_name)
     implement("bpchar_name", lambda value: clip_name(value.rstrip(" ")))
-    implement("varchar", _length_coercion(oids.VARCHAR, False))
-    implement("bpchar", _length_coercion(oids.BPCHAR, True))
+    implement("varchar", length_coercion(oids.VARCHAR, False))
+    implement("bpchar", length_coercion(oids.BPCHAR, True))
     shown, read = CHAR.text_encoder(), CHAR.text_decoder()
     implement("char_text", lambda value: shown(value).decode())
     implement("char_bpchar", lambda value: shown(value).decode())

@@ -304,7 +304,6 @@ class WorkerClient(ColumnarEngine):
         self._streams: dict[int, _Stream] = {}
         self._hearing = Hearing(self._ask, partial(self._replace, "does not answer"))
         self._sent: set[int] = set()  # tables that the worker was sent to load, and has not
-        self._unwanted: set[int] = set()  # tables that were forgotten while they were loaded
         self._blocked = 0  # how many wait for it to read
         self._watch = Watch(self._is_under_way, self._is_due, partial(self._replace, "does nothing"))
         self._watchers: frozenset[int] = frozenset()  # threads of the worker that only read or look after others
@@ -600,16 +599,18 @@ class WorkerClient(ColumnarEngine):
 
     def _load_failed(self, storage_id: int, error: SqlError) -> None:
         self._feed.forget(storage_id)
-        self._unwanted.discard(storage_id)
         waiting = self._loads.pop(storage_id, None)
         if waiting is not None and not waiting.done():
             waiting.set_exception(error)
 
     def forget(self, storage_id: int) -> None:
         """The table is gone (dropped, truncated, elsewhere): the worker may let its copy go, once it has it."""
+        fed = self._feed.tables.get(storage_id)
+        if fed is None:
+            return
         if storage_id in self._loads:
-            self._unwanted.add(storage_id)
-        elif storage_id in self._feed.tables:
+            fed.unwanted = True
+        else:
             self._feed.forget(storage_id)
             self._write({"op": "drop", "storage_id": storage_id})
 
@@ -809,8 +810,8 @@ class WorkerClient(ColumnarEngine):
         storage_id: Any = header["storage_id"]
         self._sent.discard(storage_id)
         waiting = self._loads.pop(storage_id, None)
-        if storage_id in self._unwanted:
-            self._unwanted.discard(storage_id)
+        fed = self._feed.tables.get(storage_id)
+        if fed is not None and fed.unwanted:
             if header["op"] == "loaded":
                 self.forget(storage_id)
             else:
@@ -826,7 +827,6 @@ class WorkerClient(ColumnarEngine):
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
             return
-        fed = self._feed.tables.get(storage_id)
         self._feed.forget(storage_id)
         if waiting is not None and not waiting.done():
             error = _error_of(header)
@@ -844,7 +844,6 @@ class WorkerClient(ColumnarEngine):
         self._hearing.clear()
         self._watch.clear()
         self._sent.clear()
-        self._unwanted.clear()
         if process is not None:
             process.kill()
             assert process.stdin is not None

@@ -55,9 +55,10 @@ Changes = dict[bytes, bytes | None]
 
 class FedTable:
     """One table in the worker. `ready` is False while it is being loaded: until then `early` has what would be pending,
-    with its LSN, because LMDB may turn out to have it. `unasked`: bytes of one that no query has asked for yet."""
+    with its LSN, because LMDB may turn out to have it. `unasked`: bytes of one that no query has asked for yet.
+    `unwanted`: it is forgotten once it is loaded."""
 
-    __slots__ = ("early", "pending", "reached", "ready", "runs", "store", "table", "unasked")
+    __slots__ = ("early", "pending", "reached", "ready", "runs", "store", "table", "unasked", "unwanted")
 
     def __init__(self, table: Table, store: Tablespace) -> None:
         self.table = table
@@ -68,6 +69,7 @@ class FedTable:
         self.runs: list[tuple[int, str]] = []  # LSNs and files of bulk runs to be applied first, oldest first
         self.ready = False
         self.unasked = 0
+        self.unwanted = False
 
     def note(self, changes: Iterable[tuple[int, bytes]]) -> None:
         """Takes LSNs and keys of changes."""

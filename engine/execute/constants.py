@@ -53,18 +53,17 @@ def has_failing(analyzed: tree.Analyzed) -> bool:
     statement is asked, and most calls have a column among their arguments."""
     holds = _Constants().holds
     for item in inner_nodes(analyzed.statement):
-        kind = type(item)
-        if kind is tree.FuncExpr:
-            for argument in item.arguments:  # type: ignore[attr-defined]
+        if type(item) is tree.FuncExpr:
+            for argument in item.arguments:
                 if type(argument) is tree.Var:
                     break
             else:
                 if _fails(item) and holds(item, True):
                     return True
-        elif kind in _FAILING_CASTS:
+        elif type(item) in _FAILING_CASTS:
             if holds(item, True):
                 return True
-        elif kind is tree.OnConflict and item.provided:  # type: ignore[attr-defined]
+        elif type(item) is tree.OnConflict and item.provided:
             return True
     return False
 

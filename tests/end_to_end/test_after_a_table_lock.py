@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -60,8 +61,9 @@ def test_what_was_committed_before_is_seen(
         asked.start()
         for text in BEFORE:
             one.execute(text.format(table).encode())
-        while not one.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchall()[0][0]:
-            pass
+        deadline = time.monotonic() + 20
+        while one.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchall() == [(0,)]:
+            assert time.monotonic() < deadline, "it does not wait"
         one.execute("COMMIT")
         asked.join(20)
     assert seen == [STATEMENTS[statement]] * ROUNDS
