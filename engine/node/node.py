@@ -340,6 +340,17 @@ class Node:
             self.exclusive_tables -= 1
         transaction.release()
 
+    def end_exclusive(self, lsn: int) -> None:
+        """A lock that shuts out readers is let go after a commit, 0 for none. Until that is durable, `exclusive_tables`
+        counts it: whoever reads then has to ask for a lock, and so is told of the commit."""
+        if not lsn:
+            self.exclusive_tables -= 1
+            return
+        self.commits.wait(lsn, self._end_exclusive, lambda _: self._end_exclusive())
+
+    def _end_exclusive(self) -> None:
+        self.exclusive_tables -= 1
+
     def _discard(self, transaction: Transaction, _: SqlError) -> None:
         if transaction.exclusive:
             self.exclusive_tables -= 1

@@ -25,6 +25,7 @@ from engine.txn.locks import Ticket
 
 if TYPE_CHECKING:
     from engine.session.interface import SessionCore
+    from engine.storage.moments import Lsn
     from engine.txn.transaction import Savepoint
 
 
@@ -54,6 +55,11 @@ class AdvisoryLocks:
     def waiting(self, ticket: Ticket | None) -> None:
         if self._session.transaction is not None:
             self._session.transaction.waiting = ticket
+
+    def meet(self, lsn: Lsn) -> None:
+        """See engine.txn.locks.Owner."""
+        if self._session.transaction is not None:
+            self._session.transaction.meet(lsn)
 
     @property
     def of_session(self) -> bool:
@@ -154,4 +160,6 @@ class AdvisoryLocks:
             if (name, mode) in self._counts or (name, mode) in self._taken:
                 modes |= mode
         if self.table_locks.get(name, 0) != modes:
+            session = self._session
+            self._space.note_commit([name], session.last_commit, session.node.store.durable_lsn)
             self._space.weaken(self, name, modes)

@@ -47,6 +47,7 @@ class SessionCore(Protocol):
     settings: Settings
     notices: list[SqlError]
     waited: float
+    last_commit: int  # LSN
     task: asyncio.Task[None] | None
     cancel_error: SqlError | None
     safety: Safety | None

@@ -1,5 +1,9 @@
-"""SERIALIZABLE READ ONLY DEFERRABLE: waits for a snapshot with which nothing can go wrong (GetSafeSnapshot in
-PostgreSQL's predicate.c), and is watched no more: it never fails with 40001, and nobody fails because of it.
+"""What a transaction waits for before it takes the one snapshot of all its statements.
+
+What was committed under a lock that it has got (LOCK TABLE as its first statement) is to be durable, so that the
+snapshot shows it. SERIALIZABLE READ ONLY DEFERRABLE waits for a snapshot with which nothing can go wrong
+(GetSafeSnapshot in PostgreSQL's predicate.c), and is watched no more: it never fails with 40001, and nobody fails
+because of it.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.session.waiting import Work
-from engine.txn.interface import SERIALIZABLE, LockWait
+from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
 
 if TYPE_CHECKING:
     from engine.session.interface import SessionCore
@@ -17,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def look_before(session: SessionCore, transaction: Transaction) -> None:
-    """The transaction is SERIALIZABLE or not: what it asks before it takes its snapshot."""
-    serializable = transaction.isolation == SERIALIZABLE
-    transaction.before_snapshot = partial(_wait, session, transaction) if serializable else None
+    """The transaction's isolation level is known: what it asks before it takes its snapshot."""
+    has_one = transaction.isolation != READ_COMMITTED
+    transaction.before_snapshot = partial(_wait, session, transaction) if has_one else None
 
 
 def blockers(session: SessionCore) -> list[int]:
@@ -38,9 +42,12 @@ async def begun(session: SessionCore, transaction: Transaction) -> None:
 
 
 def _wait(session: SessionCore, transaction: Transaction) -> None:
-    """Raises LockWait where the transaction is to have a safe snapshot, and has none yet."""
-    if transaction.read_only and session.variables.get("transaction_deferrable") == "on":
+    """Raises LockWait where a snapshot that is taken now would not do."""
+    safe = transaction.isolation == SERIALIZABLE and transaction.read_only
+    if safe and session.variables.get("transaction_deferrable") == "on":
         raise LockWait(Work(_take(session, transaction)))
+    if transaction.met and (late := session.node.commits.late(transaction.met)):
+        raise LockWait(Work(session.durable(late)))
 
 
 async def _take(session: SessionCore, transaction: Transaction) -> None:

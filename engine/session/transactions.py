@@ -22,7 +22,7 @@ from engine.session.errors import aborted
 from engine.session.prepared import Prepared
 from engine.session.shown_rows import narrow
 from engine.sql import ast
-from engine.txn.interface import SERIALIZABLE
+from engine.txn.interface import READ_COMMITTED
 from engine.txn.transaction import Savepoint, Transaction
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TransactionControl:
         session = self.session
         session.transaction = made = self.new_transaction()
         made.account = session.memory
-        if made.isolation == SERIALIZABLE:
+        if made.isolation != READ_COMMITTED:
             safe_snapshots.look_before(session, made)
         if session.timeouts.transaction:
             session.timeouts.watch_transaction()
@@ -128,7 +128,8 @@ class TransactionControl:
             node.publish_when_durable(lsn, transaction)
         else:
             if transaction.exclusive:
-                node.exclusive_tables -= 1
+                node.end_exclusive(lsn)
+            transaction.note_commit(lsn)
             transaction.release()
         if not lsn:
             lsn = session.waits.late(transaction)  # its client has been told of what others committed

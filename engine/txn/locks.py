@@ -14,6 +14,11 @@ that it conflicts with, unless that one waits for it: who holds the lock in a mo
 before that waiter (ProcSleep in PostgreSQL's proc.c). Of a row, only who has to wait for a holder stands in line
 (heapam.c), and comes first if he holds the lock in some mode.
 
+A lock is let go when a commit is sequenced, and a snapshot shows what is durable. So whoever gets a lock is told of
+what was committed under it and is not durable yet (`Owner.meet`), and sees it from its next statement on. A row that
+was written tells that itself, by its version; of other locks `note_commit` keeps the LSN until it is durable. Who locks
+a table against writers waits until all is durable (engine/session/waits.py), so of weak modes nothing is kept.
+
 Deadlocks are looked for when a wait begins: an edge goes from a waiter to every conflicting holder and to every earlier
 waiter that it conflicts with; a path back to the newcomer is a cycle. Where queues in another order have none, they
 are put into that order (deadlocks.py), else the newcomer gets 40P01. So there never is a cycle to find later.
@@ -22,15 +27,18 @@ are put into that order (deadlocks.py), else the newcomer gets 40P01. So there n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from catalog.durations import durations
 from catalog.errors import SqlError
 from engine.txn.deadlocks import orders_without_cycle, waits_behind
 from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from engine.txn.serializable import SerializableSpace
+
+if TYPE_CHECKING:
+    from engine.storage.moments import Lsn
 
 LOOKS_ON = 0  # the mode of a ticket that gives no lock
 
@@ -80,6 +88,9 @@ class Owner(Protocol):
     waiting: Ticket | None
     row_locks: dict[Hashable, int]  # name -> modes, for the space of rows
     table_locks: dict[Hashable, int]
+
+    def meet(self, lsn: Lsn) -> None:
+        """It gets a lock, or asks for it, that somebody had until the commit of that LSN: from now on it sees that."""
 
 
 class Ticket:
@@ -140,6 +151,8 @@ class LockSpace:
         self.serializable = SerializableSpace()  # of the transactions whose tables are locked here
         self.waits = durations("shoal_lock_wait_seconds")  # of all spaces, until they end
         self._held: dict[Hashable, Owner | Contended] = {}
+        self._committed: dict[Hashable, Lsn] = {}  # by name, the last commit under it, if that may not be durable yet
+        self._commits: deque[tuple[Lsn, list[Hashable]]] = deque()  # the same by LSN, oldest first
 
     @property
     def held(self) -> int:
@@ -153,12 +166,32 @@ class LockSpace:
         each other through it.
         """
         assert owner.waiting is None, "a transaction that waits cannot ask for another lock"
+        if self._committed:
+            self._tell(owner, name)
         place = self._held.get(name)
         if place is None:
             self._held[name] = owner
             held_modes[name] = mode
             return None
         return self._acquire_taken(owner, held_modes, name, mode, place)
+
+    def note_commit(self, names: Iterable[Hashable], lsn: Lsn, durable: Lsn) -> None:
+        """Locks that are about to be let go, since what was done under them is committed with that LSN."""
+        commits, committed = self._commits, self._committed
+        while commits and commits[0][0] <= durable:
+            at, gone = commits.popleft()
+            for name in gone:
+                if committed.get(name) == at:
+                    del committed[name]
+        if not lsn <= durable:
+            noted = list(names)
+            commits.append((lsn, noted))
+            committed.update(dict.fromkeys(noted, lsn))
+
+    def _tell(self, owner: Owner, name: Hashable) -> None:
+        lsn = self._committed.get(name)
+        if lsn is not None:
+            owner.meet(lsn)
 
     def _acquire_taken(
         self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int, place: Owner | Contended
@@ -302,6 +335,8 @@ class LockSpace:
                 continue
             entry.waiters.remove(ticket)
             granted.append(ticket)
+            if self._committed:
+                self._tell(ticket.owner, name)
             if mode == LOOKS_ON:
                 continue
             modes = entry.holders.get(ticket.owner, 0) | mode
@@ -386,6 +421,8 @@ class TableLocks(LockSpace):
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
         if name not in self._held:
             if mode <= ROW_EXCLUSIVE:
+                if self._committed:
+                    self._tell(owner, name)
                 held_modes[name] = held_modes.get(name, 0) | mode
                 self._weak.add(owner)
                 return None

@@ -51,6 +51,8 @@ class RowLocks(LockSpace):
 
     def acquire(self, owner: Owner, held_modes: dict[Hashable, int], name: Hashable, mode: int) -> Ticket | None:
         assert owner.waiting is None, "a transaction that waits cannot ask for another lock"
+        if self._committed:
+            self._tell(owner, name)
         place = self._held.get(name)
         if place is None and not (self._claims and (place := self._enter_claim(name, owner))):  # type: ignore[arg-type]
             self._held[name] = owner

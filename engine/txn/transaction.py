@@ -40,7 +40,7 @@ from engine.txn.interface import (
     LockWait,
     SettingsState,
 )
-from engine.txn.locks import LockSpace, Ticket
+from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, LockSpace, Ticket
 from engine.txn.overlay import MISSING, Missing, overlay
 from engine.txn.row_locks import RowLocks
 from engine.txn.serializable import Serial, Tracked
@@ -57,6 +57,9 @@ WRITE_BYTES = 400  # that a write takes beside its value: the key, places in dic
 BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
 UNCOUNTED = 1 << 16  # bytes of writes that nobody counts
 NOTHING_CLAIMED: frozenset[bytes] = frozenset()
+GUARDS = ~(
+    ACCESS_SHARE | ROW_EXCLUSIVE
+)  # modes of tables: of those whose rows are locked, and of more than writers have
 
 UndoRecord = bytes | tuple[bytes, bytes | None]
 """The key of a write, and what it has replaced if the transaction had written under that key before."""
@@ -88,7 +91,6 @@ class Transaction:
         "_loose",
         "_moved",
         "_ordered",
-        "_queued",
         "_renewed",
         "_row_space",
         "_runs_anew",
@@ -107,6 +109,7 @@ class Transaction:
         "deferred",
         "dropped_storage",
         "exclusive",
+        "guards",
         "held",
         "held_up_to",
         "in_block",
@@ -161,7 +164,6 @@ class Transaction:
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
         self._again: Ticket | None = None  # what it waits for
         self._moved = False  # it is to run again on a new one
-        self._queued = False  # it has waited for a table since its last statement began
         self._first_lsn: Lsn | None = None  # what it saw at first, if it runs again to look elsewhere
         self._runs_anew = False
         self._renewed: set[bytes] | None = None  # keys under which it has put something in place of what it had deleted
@@ -182,6 +184,7 @@ class Transaction:
         self.serial: Serial | None = None  # once a SERIALIZABLE one has its snapshot
         self.queried = False  # a statement of it has had a snapshot: its modes stay as they are
         self.exclusive = False  # holds, or waits for, a lock that shuts out readers, or those who draw from a sequence
+        self.guards = False  # it may have locks of which no version of a row tells
         self.met: Lsn = 0  # what was sequenced when it last looked at a version that was not durable
 
     # ---- where it reads and writes ----------------------------------------------------------------------------------
@@ -219,9 +222,6 @@ class Transaction:
         """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
         self.queried = True
         if self.isolation == READ_COMMITTED:
-            if self._queued:  # whoever had the table's lock has let it go when sequenced: that is to be seen
-                self._queued = False
-                self.met = self._store.sequenced_lsn
             if self._kept is not None and self._begins_again():
                 return len(self._undo)
             if self._first_lsn is not None:
@@ -393,10 +393,33 @@ class Transaction:
             raise SqlError("55P03", "could not obtain lock on relation")
         if held is not None and self.savepoints:
             self._note_upgrade(space, oid, held)
+        if mode & GUARDS:
+            self.guards = True
+        met = self.met
         ticket = space.acquire(self, self.table_locks, oid, mode)
         if ticket is not None:
-            self._queued = True
             raise LockWait(ticket)
+        if self.met != met:
+            self._begin_anew(space, oid)  # its snapshot is older than its lock
+
+    def meet(self, lsn: Lsn) -> None:
+        """See engine/txn/locks.py. A transaction that has one snapshot for all its statements keeps it."""
+        if not lsn <= self._store.durable_lsn:
+            self.met = self._store.sequenced_lsn
+
+    def note_commit(self, lsn: Lsn) -> None:
+        """Before it lets go of its locks: whoever gets one of them next is to see its commit, or, where it has written
+        nothing, what it has seen. Rows that it has written tell that themselves."""
+        if not self.guards:
+            return
+        lsn = lsn or self.met
+        durable = self._store.durable_lsn
+        rows = self.row_locks.keys() - self.writes.keys()
+        if rows:
+            self._row_space.note_commit(rows, lsn, durable)
+        tables = [name for name, modes in self.table_locks.items() if modes > ROW_EXCLUSIVE]
+        if tables:
+            self._table_space.note_commit(tables, lsn, durable)
 
     def unlock_table(self, oid: Hashable) -> None:
         """Lets go of a table lock that nothing has relied on yet."""
@@ -520,7 +543,11 @@ class Transaction:
         self._forget_kept()
         self._base = self._store.current
         self._moved = True
-        ticket = Ticket(self._row_space, key, self, 0)
+        self._begin_anew(self._row_space, key)
+
+    def _begin_anew(self, space: LockSpace, name: Hashable) -> NoReturn:
+        """Lets the statement run again, without a wait."""
+        ticket = Ticket(space, name, self, 0)
         ticket.done = True  # there is nothing to wait for
         raise LockWait(ticket)
 

@@ -72,6 +72,8 @@ class TransactionNode(Protocol):
     new_transaction: Callable[..., Transaction]
     exclusive_tables: int
 
+    def end_exclusive(self, lsn: int) -> None: ...
+
     @property
     def store(self) -> AnyStore: ...
     @property
@@ -133,7 +135,7 @@ class PreparedTransactions:
         self._concern(carrier, transaction)
         lsn = self._node.commits.commit(carrier, _touched(transaction))
         carrier.release()
-        self._forget(identifier)
+        self._forget(identifier, lsn)
         return lsn
 
     def _concern(self, carrier: Transaction, transaction: Transaction) -> None:
@@ -146,11 +148,13 @@ class PreparedTransactions:
         owner = (node.store, node.row_locks, node.table_locks, 0)
         return node.new_transaction(*owner, node.clock(), READ_COMMITTED, False)
 
-    def _forget(self, identifier: str) -> None:
+    def _forget(self, identifier: str, lsn: int = 0) -> None:
+        """`lsn`: of its end, 0 where this node does not lead any more."""
         _, transaction = self._known.pop(identifier)
         if transaction.exclusive:
-            self._node.exclusive_tables -= 1
+            self._node.end_exclusive(lsn)
             transaction.exclusive = False
+        transaction.note_commit(lsn)
         transaction.release()
 
     # ---- starts and fail-overs --------------------------------------------------------------------------------------
@@ -192,6 +196,7 @@ class PreparedTransactions:
         if any(modes & ACCESS_EXCLUSIVE for modes in transaction.table_locks.values()):
             transaction.exclusive = True
             node.exclusive_tables += 1
+        transaction.guards = True
         self._known[identifier] = made, transaction
 
 
