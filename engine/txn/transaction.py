@@ -57,9 +57,8 @@ WRITE_BYTES = 400  # that a write takes beside its value: the key, places in dic
 BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
 UNCOUNTED = 1 << 16  # bytes of writes that nobody counts
 NOTHING_CLAIMED: frozenset[bytes] = frozenset()
-GUARDS = ~(
-    ACCESS_SHARE | ROW_EXCLUSIVE
-)  # modes of tables: of those whose rows are locked, and of more than writers have
+GUARDS = ~(ACCESS_SHARE | ROW_EXCLUSIVE)
+"""Modes of a table under which more is locked than what is written."""
 
 UndoRecord = bytes | tuple[bytes, bytes | None]
 """The key of a write, and what it has replaced if the transaction had written under that key before."""
