@@ -432,7 +432,7 @@ class VectorType(ArrayType):
         def decode(text: str) -> object:
             return vector_of(tuple([decode_element(word) for word in text.split()]))
 
-        return decode
+        return text_reader(self, decode, settings, typmod)
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: b" ".join([b"%d" % item for item in value.elements])

@@ -24,6 +24,8 @@ from catalog.types.texts import WHITESPACE, bad_syntax
 MAX_INTEGRAL_DIGITS = 131072
 MAX_SCALE = 16383
 MAX_PRECISION = 1000  # of a declared numeric(p, s)
+_LONG = 1 << 18  # characters; what is longer is no numeric, but for the zeros and spaces before it
+_PIECE = 1 << 20  # characters that are looked at in one step
 
 EXACT = Context(
     prec=400_000,
@@ -78,6 +80,8 @@ def canonical(value: Decimal) -> Decimal:
 
 def parse_numeric(text: str) -> Decimal:
     """A numeric as numeric_in reads it, without a modifier. Raises 22P02, 22003."""
+    if len(text) > _LONG:
+        return _parse_long(text)
     if _NUMBER.match(text) is None:
         text_only = text.strip(WHITESPACE)
         word = _WORDS.get(text_only.lower())
@@ -91,6 +95,43 @@ def parse_numeric(text: str) -> Decimal:
     if not value:
         value = value.copy_abs()
     return value if len(text) <= MAX_SCALE else canonical(value)
+
+
+def _parse_long(text: str) -> Decimal:
+    """As parse_numeric. Without the spaces around it and the zeros that it begins with a long text is a short number or
+    none: to make a Decimal of millions of digits takes seconds."""
+    number = text.strip(WHITESPACE)
+    sign = number[:1] if number[:1] in ("+", "-") else ""
+    start = len(sign)
+    zeros = "0" * _PIECE
+    while number.startswith(zeros, start):
+        start += _PIECE
+    digits = number[start:].lstrip("0")
+    zero = "0" if len(sign) + len(digits) < len(number) else ""
+    short = sign + zero + digits
+    if len(short) <= _LONG:
+        try:
+            return parse_numeric(short)
+        except SqlError as error:
+            if error.sqlstate != "22P02":
+                raise
+            raise bad_syntax("numeric", text) from None
+    mark = max(digits.rfind("e"), digits.rfind("E"))
+    mantissa, exponent = (digits, "e0") if mark < 0 else (digits[:mark], digits[mark:])
+    whole, _, fraction = mantissa.partition(".")
+    if (
+        (zero or whole or fraction)
+        and _all_digits(whole)
+        and _all_digits(fraction)
+        and _SCIENTIFIC.match(f"1{exponent}")
+    ):
+        raise overflow()
+    raise bad_syntax("numeric", text)
+
+
+def _all_digits(text: str) -> bool:
+    pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+    return all(piece.isascii() and piece.isdecimal() for piece in pieces)
 
 
 def _parse_scientific(text: str, text_only: str) -> Decimal:

@@ -78,6 +78,16 @@ def test_numerics(postgres: psycopg.Connection) -> None:
     assert_same(postgres, oids.NUMERIC, "numeric", words(NUMERICS))
 
 
+def test_numerics_of_many_characters(postgres: psycopg.Connection) -> None:
+    zeros, digits = "0" * 2_000_000, "7" * 300_000
+    literals = [
+        f"{sign}{zeros}{end}" for sign in ("", "-", "+", "--") for end in ("", "1.50", ".5", "-1", "x", " 1", "e5")
+    ]
+    literals += [digits, f"-{digits}", f"0.{digits}", f"{digits}.5", f"{digits}e-290000", f"{digits}x", f"{digits}ex"]
+    literals += [f"1e{digits}", f"1x{digits}", f"e{digits}", f".{digits}", f"{digits}..1", f"{' ' * 300_000}-1.0 "]
+    assert_same(postgres, oids.NUMERIC, "numeric", literals)
+
+
 @pytest.mark.parametrize("modifier", [(5, 2), (3, 0), (3, -2), (2, 4), (1000, 1000), (10, 10), (38, 38)])
 def test_numerics_with_modifier(postgres: psycopg.Connection, modifier: tuple[int, int]) -> None:
     precision, scale = modifier

@@ -15,7 +15,10 @@ from tests.server import ShoalServer
 from tests.torture.holding.values import MAKERS, MEGABYTE, TYPES, WAYS, copied, prepare, sent, table_of
 from tests.torture.holding.watching import HELD, Watch
 
-LARGE = (("int4[][]", "copy"), ("held_pair[]", "parameter"), ("int4multirange", "literal"), ("varbit", "copy"))
+LARGE = (
+    *(("int4[][]", "copy"), ("held_pair[]", "parameter"), ("int4multirange", "literal"), ("varbit", "copy")),
+    *(("oidvector", "parameter"), ("int2vector", "copy"), ("numeric", "parameter"), ("oidvector", "literal")),
+)
 LATE = "8s"  # after which a value of tens of megabytes may be given up
 REFUSED = ("22001", "22003", "54000", "54001", "53200")  # what may be too long for its type, or for the memory
 

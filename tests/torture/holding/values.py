@@ -57,6 +57,7 @@ MAKERS: dict[str, Callable[[int], str]] = {
     "numeric": _repeated("", "7", "8"),
     "jsonpath": _repeated("$", "[1]", ".a"),
     "oidvector": _repeated("", "17 ", "1"),
+    "int2vector": _repeated("", "17 ", "1"),
 }  # fmt: skip
 TYPES = tuple(MAKERS)
 
