@@ -60,7 +60,7 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
                 case = next(values)
                 problem, held, state = _value(connection, watch, case)
                 for _ in range(TRIES - 1):  # what holds everybody does so each time, a busy machine does not
-                    if problem:
+                    if problem.startswith("held"):
                         problem, held, state = _value(connection, watch, case)
                 worst, sent = max(worst, held), sent + 1
                 refused += state is not None
