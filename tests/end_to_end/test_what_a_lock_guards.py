@@ -3,19 +3,22 @@ whether he has waited for it or came just after them, at every isolation level, 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Timer
 
 import psycopg
 import pytest
 
+from tests.end_to_end.held_changelog import HoldingServer
 from tests.samples import some
-from tests.slow_disk import SYNC, SlowDiskServer
 
 Connection = psycopg.Connection[tuple[object, ...]]
 Rows = list[tuple[object, ...]]
 
+UNTOLD = 0.03  # seconds from a COMMIT that is sequenced until it is durable
 LOCKS = {
     "advisory": "SELECT pg_advisory_xact_lock(7)",
     "advisory of two numbers": "SELECT pg_advisory_xact_lock(7, 7)",
@@ -86,8 +89,6 @@ STATEMENTS: dict[str, Rows] = {
     "INSERT INTO {} SELECT id + 10, v FROM {} RETURNING id": [(11,), (12,)],
     "SELECT id FROM {} WHERE id = 2 FOR UPDATE": [(2,)],
 }
-
-
 KEEPS_ITS_SNAPSHOT = ("table, by a read", "table, by a write")
 
 
@@ -110,9 +111,9 @@ def cases(one_in: int, also_later: bool) -> list[object]:
 
 
 @pytest.fixture(scope="module", params=["", "TABLESPACE other"])
-def server(request: pytest.FixtureRequest) -> Iterator[SlowDiskServer]:
+def server(request: pytest.FixtureRequest) -> Iterator[HoldingServer]:
     """What is guarded is in the guard's tablespace, or in another."""
-    with SlowDiskServer() as server, psycopg.connect(server.dsn, autocommit=True) as setup:
+    with HoldingServer() as server, psycopg.connect(server.dsn, autocommit=True) as setup:
         if request.param:
             setup.execute("CREATE TABLESPACE other")
         setup.execute("CREATE TABLE guard (id int PRIMARY KEY, v int)")
@@ -126,13 +127,13 @@ def server(request: pytest.FixtureRequest) -> Iterator[SlowDiskServer]:
 
 
 @pytest.fixture
-def one(server: SlowDiskServer) -> Iterator[Connection]:
+def one(server: HoldingServer) -> Iterator[Connection]:
     with psycopg.connect(server.dsn, autocommit=True, options="-c statement_timeout=20s") as connection:
         yield connection
 
 
 @pytest.fixture
-def other(server: SlowDiskServer) -> Iterator[Connection]:
+def other(server: HoldingServer) -> Iterator[Connection]:
     with psycopg.connect(server.dsn, autocommit=True, options="-c statement_timeout=20s") as connection:
         yield connection
 
@@ -142,47 +143,31 @@ def run(connection: Connection, text: str) -> Rows:
     return done.fetchall() if done.description else []
 
 
-def meet(one: Connection, ask: Callable[[], None], commit: str) -> None:
+def meet(server: HoldingServer, one: Connection, ask: Callable[[], None], commit: str) -> None:
     """Lets the other ask; once it waits, commits."""
-    failed: list[BaseException] = []
-
-    def asked() -> None:
-        try:
-            ask()
-        except BaseException as error:
-            failed.append(error)
-
-    asking = threading.Thread(target=asked)
-    asking.start()
-    deadline = time.monotonic() + 20
-    while run(one, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == [(0,)]:
-        assert asking.is_alive() and time.monotonic() < deadline, f"it does not wait: {failed}"
-    run(one, commit)
-    asking.join(20)
-    assert not failed, failed
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        deadline = time.monotonic() + 20
+        while run(one, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == [(0,)]:
+            assert not asking.done() and time.monotonic() < deadline, "it does not wait"
+        server.hold()
+        Timer(UNTOLD, server.release).start()
+        run(one, commit)
+        asking.result(20)
 
 
-@pytest.mark.parametrize(
-    ("held", "asked", "guarded", "level"),
-    cases(6, True),
-)
-def test_who_has_waited_for_a_lock_sees_what_was_committed_under_it(
-    one: Connection, other: Connection, held: str, asked: str, guarded: str, level: str
-) -> None:
-    seen = []
-    prepare(one)
-    run(one, LOCKS[held])
-    for text in CHANGES:
-        run(one, text.replace("{}", "guarded"))
-
-    def ask() -> None:
-        begin(other, level)
-        run(other, LOCKS[asked])
-        seen.extend(run(other, guarded))
-        finish(other, level)
-
-    meet(one, ask, "COMMIT; SELECT pg_advisory_unlock_all()" if "session" in held else "COMMIT")
-    assert sorted(seen) == GUARDED[guarded]
+@contextmanager
+def meanwhile(server: HoldingServer, one: Connection) -> Iterator[None]:
+    """It has sent its COMMIT, which is sequenced, and is not told yet."""
+    with ThreadPoolExecutor(1) as pool:
+        server.hold()
+        began = time.monotonic()
+        committing = pool.submit(run, one, "COMMIT")
+        Timer(UNTOLD, server.release).start()
+        time.sleep(UNTOLD / 5)
+        yield
+        committing.result(20)
+        assert time.monotonic() - began > UNTOLD
 
 
 def begin(connection: Connection, level: str) -> None:
@@ -196,33 +181,46 @@ def finish(connection: Connection, level: str) -> None:
     run(connection, "SELECT pg_advisory_unlock_all()")
 
 
+def change(one: Connection, lock: str, table: str) -> None:
+    """Begins, takes the lock, and changes the table under it."""
+    for text in ("BEGIN", lock, *CHANGES):
+        run(one, text.replace("{}", table))
+
+
 def prepare(one: Connection) -> None:
     run(one, "BEGIN; TRUNCATE guard, refers, guarded; INSERT INTO guard VALUES (1, 0)")
-    run(one, "INSERT INTO guarded VALUES (1, 1), (3, 3); COMMIT; BEGIN")
+    run(one, "INSERT INTO guarded VALUES (1, 1), (3, 3); COMMIT")
 
 
-@pytest.mark.parametrize(
-    ("held", "asked", "guarded", "level"),
-    cases(6, False),
-)
-def test_who_gets_a_lock_at_once_sees_what_was_committed_under_it(
-    one: Connection, other: Connection, held: str, asked: str, guarded: str, level: str
+@pytest.mark.parametrize(("held", "asked", "guarded", "level"), cases(6, True))
+def test_who_has_waited_for_a_lock_sees_what_was_committed_under_it(
+    server: HoldingServer, one: Connection, other: Connection, held: str, asked: str, guarded: str, level: str
 ) -> None:
-    """The first has sent its COMMIT, and is not told yet."""
+    seen = []
     prepare(one)
-    run(one, LOCKS[held])
-    for text in CHANGES:
-        run(one, text.replace("{}", "guarded"))
+    change(one, LOCKS[held], "guarded")
+
+    def ask() -> None:
+        begin(other, level)
+        run(other, LOCKS[asked])
+        seen.extend(run(other, guarded))
+        finish(other, level)
+
+    meet(server, one, ask, "COMMIT; SELECT pg_advisory_unlock_all()" if "session" in held else "COMMIT")
+    assert sorted(seen) == GUARDED[guarded]
+
+
+@pytest.mark.parametrize(("held", "asked", "guarded", "level"), cases(6, False))
+def test_who_gets_a_lock_at_once_sees_what_was_committed_under_it(
+    server: HoldingServer, one: Connection, other: Connection, held: str, asked: str, guarded: str, level: str
+) -> None:
+    prepare(one)
+    change(one, LOCKS[held], "guarded")
     begin(other, level)
-    began = time.monotonic()
-    committing = threading.Thread(target=run, args=(one, "COMMIT"))
-    committing.start()
-    time.sleep(SYNC / 5)
-    run(other, LOCKS[asked])
-    assert committing.is_alive() or time.monotonic() - began > SYNC
-    seen = run(other, guarded)
-    finish(other, level)
-    committing.join(20)
+    with meanwhile(server, one):
+        run(other, LOCKS[asked])
+        seen = run(other, guarded)
+        finish(other, level)
     assert sorted(seen) == GUARDED[guarded]
 
 
@@ -231,12 +229,10 @@ def test_who_gets_a_lock_at_once_sees_what_was_committed_under_it(
 @pytest.mark.parametrize("level", [AUTOCOMMIT, LEVELS[0]])
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_statement_sees_what_was_committed_under_the_lock_that_it_needs(
-    one: Connection, other: Connection, table: str, statement: str, level: str, waits: bool
+    server: HoldingServer, one: Connection, other: Connection, table: str, statement: str, level: str, waits: bool
 ) -> None:
     run(one, f"BEGIN; TRUNCATE {table}; INSERT INTO {table} VALUES (1, 1), (3, 3); COMMIT")
-    run(one, f"BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
-    for text in CHANGES:
-        run(one, text.replace("{}", table))
+    change(one, f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE", table)
     seen = []
 
     def ask() -> None:
@@ -245,11 +241,8 @@ def test_a_statement_sees_what_was_committed_under_the_lock_that_it_needs(
         finish(other, level)
 
     if waits:
-        meet(one, ask, "COMMIT")
+        meet(server, one, ask, "COMMIT")
     else:
-        committing = threading.Thread(target=run, args=(one, "COMMIT"))
-        committing.start()
-        time.sleep(SYNC / 5)
-        ask()
-        committing.join(20)
+        with meanwhile(server, one):
+            ask()
     assert sorted(seen) == STATEMENTS[statement]
