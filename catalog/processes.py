@@ -53,12 +53,16 @@ class Errand:
             finally:
                 self._lock.release()
 
+    def check(self) -> None:
+        """In the thread, now and then in what takes long. Raises 57014 once the errand is ended."""
+        if self._ended:
+            raise SqlError("57014", "canceling statement due to user request")
+
     def output(self, command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:
         """What a process writes that reads `given`; nothing if it does not end well, be it in the midst of writing.
         Raises 57014 once the errand is ended."""
         with self._lock:
-            if self._ended:
-                raise SqlError("57014", "canceling statement due to user request")
+            self.check()
             process = subprocess.Popen(
                 [*command],
                 stdin=subprocess.PIPE,
@@ -122,6 +126,11 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
+
+
+def check() -> None:
+    """Errand.check of what this thread does."""
+    _of_thread.errand.check()
 
 
 def output(command: Sequence[str], given: bytes, environment: Mapping[str, str]) -> bytes:

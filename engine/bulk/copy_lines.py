@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from catalog import processes
 from catalog.errors import SqlError
 from engine.bulk.copy_options import CopyOptions
 
@@ -31,6 +32,9 @@ _ESCAPES = {
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|[\s\S]|$)")
 _PAIR = re.compile(rb"\\[\s\S]")
 
+_AT_ONCE = 10_000  # escapes that one step of C looks at, which keeps the interpreter; some 0.1 ms
+_LONG_FIELD = 1 << 16  # bytes, from which on no list of all escapes is made
+
 Fields = list[bytes | None]
 
 
@@ -43,15 +47,15 @@ class Line:
 
 
 def _line_pattern(options: CopyOptions) -> re.Pattern[bytes]:
-    """A line without its end."""
+    """The beginning of a line without its end, of as much as one step may take."""
     if not options.csv:
-        return re.compile(rb"[^\\\n\r]*(?:\\[\s\S][^\\\n\r]*)*\\?")
+        return re.compile(rb"[^\\\n\r]*(?:\\[\s\S][^\\\n\r]*){0,%d}" % _AT_ONCE)
     quote, escape = re.escape(options.quote.encode()), re.escape(options.escape.encode())
     if quote == escape:
         inside = rb"[^%b]*" % quote
     else:
         inside = rb"[^%b%b]*(?:%b[\s\S][^%b%b]*)*" % (quote, escape, escape, quote, escape)
-    return re.compile(rb"[^%b\n\r]*(?:%b%b%b[^%b\n\r]*)*" % (quote, quote, inside, quote, quote))
+    return re.compile(rb"[^%b\n\r]*(?:%b%b%b[^%b\n\r]*){0,%d}" % (quote, quote, inside, quote, quote, _AT_ONCE))
 
 
 class LineReader:
@@ -93,29 +97,37 @@ class LineReader:
     def _cut_lines(self, data: bytes) -> int:
         done = place = 0
         while place < len(data):
-            match = self._pattern.match(data, place)
-            assert match is not None
-            if match.end() >= len(data) or data[match.end() : match.end() + 1] not in (NEWLINE, RETURN):
+            end = self._line_end(data, place)
+            if end >= len(data) or data[end : end + 1] not in (NEWLINE, RETURN):
                 break
-            done = place = match.end() + 1
+            done = place = end + 1
         return done
+
+    def _line_end(self, data: bytes, place: int) -> int:
+        """Where the line that begins here ends."""
+        match = self._pattern.match
+        while (found := match(data, place)) is not None and found.end() > place:
+            place = found.end()
+            if data[place : place + 1] in (b"", NEWLINE, RETURN):
+                break
+            processes.check()
+        if not self.options.csv and data[place : place + 1] == b"\\":  # the last byte of all
+            place += 1
+        return place
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     def lines(self, data: bytes) -> Iterator[Line]:
         """The lines of a piece. Raises 22P04 with the line's number as context."""
         place = 0
-        match = self._pattern.match
         while place < len(data) and not self.ended:
-            found = match(data, place)
-            assert found is not None
-            text = found.group()
+            start, place = place, self._line_end(data, place)
+            text = data[start:place]
             self.number += 1
-            place = found.end()
             stop = data[place : place + 1]
             if self.options.csv:
                 if stop == self._quote:  # the quote is never closed: the line takes all that is left
-                    text, place = data[found.start() :], len(data)
+                    text, place = data[start:], len(data)
                 self._count_inside(text)
                 if text == b"\\." and stop in (b"", NEWLINE, RETURN):
                     self.ended = True
@@ -177,10 +189,10 @@ def count_byte(data: bytes, byte: bytes, end: int | None = None) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8)[:end] == byte[0]))
 
 
-def _escaped(data: bytes, place: int) -> bool:
-    """Whether an odd number of backslashes stands before this place."""
+def _escaped(data: bytes, place: int, first: int = 0) -> bool:
+    """Whether an odd number of backslashes stands before this place, from `first` on."""
     start = place
-    while start and data[start - 1] == 0x5C:
+    while start > first and data[start - 1] == 0x5C:
         start -= 1
     return (place - start) % 2 == 1
 
@@ -197,28 +209,50 @@ def splitter(options: CopyOptions) -> Splitter:
 
 def _text_splitter(options: CopyOptions) -> Splitter:
     delimiter, null = options.delimiter.encode(), options.null.encode()
-    pattern = re.compile(rb"([^\\%b]*(?:\\[\s\S][^\\%b]*)*\\?)(?:%b|$)" % ((re.escape(delimiter),) * 3))
 
     def split(line: bytes) -> Fields:
         if b"\\" not in line:
             return [None if field == null else field for field in line.split(delimiter)]
         fields: Fields = []
-        place = 0
+        start = place = escaped = 0
         while True:
-            match = pattern.match(line, place)
-            assert match is not None
-            raw = match.group(1)
+            place = line.find(delimiter, place)
+            if place >= 0 and _escaped(line, place, start):
+                place += 1
+                escaped += 1
+                if not escaped % _AT_ONCE:
+                    processes.check()
+                continue
+            raw = line[start:] if place < 0 else line[start:place]
             fields.append(None if raw == null else unescape(raw))
-            place = match.end()
-            if match.end() == match.end(1):
+            if place < 0:
                 return fields
+            start = place = place + 1
 
     return split
 
 
 def unescape(field: bytes) -> bytes:
     """A field of the text format without its backslashes."""
-    return _ESCAPE.sub(_escape_value, field) if b"\\" in field else field
+    if b"\\" not in field:
+        return field
+    return _replace_each(_ESCAPE, _escape_value, field)
+
+
+def _replace_each(pattern: re.Pattern[bytes], value: Callable[[re.Match[bytes]], bytes], field: bytes) -> bytes:
+    """As pattern.sub() does it, which has a list of all parts: of a long field they are gigabytes."""
+    if len(field) < _LONG_FIELD:
+        return pattern.sub(value, field)
+    made = bytearray()
+    place = 0
+    for number, match in enumerate(pattern.finditer(field)):
+        if not number % _AT_ONCE:
+            processes.check()
+        made += field[place : match.start()]
+        made += value(match)
+        place = match.end()
+    made += field[place:]
+    return bytes(made)
 
 
 def _escape_value(match: re.Match[bytes]) -> bytes:
@@ -232,14 +266,24 @@ def _escape_value(match: re.Match[bytes]) -> bytes:
 
 def _csv_splitter(options: CopyOptions) -> Splitter:
     delimiter, null = options.delimiter.encode(), options.null.encode()
-    quote, escape = re.escape(options.quote.encode()), re.escape(options.escape.encode())
-    if quote == escape:
-        inside = re.compile(rb"([^%b]*(?:%b%b[^%b]*)*)%b" % ((quote,) * 5))
-    else:
-        inside = re.compile(rb"([^%b%b]*(?:%b[\s\S][^%b%b]*)*)%b" % (quote, escape, escape, quote, escape, quote))
-    escaped = re.compile(rb"%b([%b%b])" % (escape, quote, escape))
-    plain = re.compile(rb"[^%b%b]*" % (quote, re.escape(delimiter)))
-    quote = options.quote.encode()
+    quote, escape = options.quote.encode(), options.escape.encode()
+    escaped = re.compile(rb"%b([%b%b])" % (re.escape(escape), re.escape(quote), re.escape(escape)))
+    plain = re.compile(rb"[^%b%b]*" % (re.escape(quote), re.escape(delimiter)))
+    find = re.compile(rb"[%b%b]" % (re.escape(quote), re.escape(escape))).search
+
+    def close(line: bytes, place: int) -> int:
+        """Where the quote stands that closes a field, of which this is the first byte. Raises 22P04."""
+        number = 0
+        while (found := find(line, place)) is not None:
+            number += 1
+            if not number % _AT_ONCE:
+                processes.check()
+            place = found.end()
+            if found[0] == escape and (escape != quote or line[place : place + 1] == quote):
+                place += 1  # behind what is escaped
+            else:
+                return place - 1
+        raise SqlError("22P04", "unterminated CSV quoted field")
 
     def split(line: bytes) -> Fields:
         if quote not in line:
@@ -257,11 +301,13 @@ def _csv_splitter(options: CopyOptions) -> Splitter:
                 if line[place : place + 1] != quote:
                     break
                 quoted = True
-                match = inside.match(line, place + 1)
-                if match is None:
-                    raise SqlError("22P04", "unterminated CSV quoted field")
-                parts.append(escaped.sub(rb"\1", match.group(1)))
-                place = match.end()
+                end = close(line, place + 1)
+                inside = line[place + 1 : end]
+                if quote == escape:
+                    parts.append(inside.replace(escape + escape, escape))
+                else:
+                    parts.append(_replace_each(escaped, lambda match: match[1], inside))
+                place = end + 1
             field = b"".join(parts)
             fields.append(None if not quoted and field == null else field)
             if place >= len(line):

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from catalog import processes
 from catalog.errors import SqlError
 from catalog.schema import Column as TableColumn
 from catalog.schema import Table
@@ -34,6 +35,7 @@ from engine.storage.columns import Column, one_array
 _END_OF_DATA = re.compile(rb"(?:\A|\n)(\\\.(?:\r?\n|\Z))")
 _BLOCK_BYTES = 1 << 20  # what is no more is for one thread
 SHOWN_BYTES = 100  # of a line or a value, in an error's context
+_MOST_QUOTES = 1 << 22  # in a piece: their places take 100 bytes each while one looks at them
 
 
 @dataclass(slots=True)
@@ -103,6 +105,7 @@ class CopyParser:
             try:
                 rows = self._read(source, attempt)
             except (pa.ArrowInvalid, Doubt, SqlError):
+                processes.check()  # rather than read it again for nobody
                 continue
             piece = self._numbered(rows, data)
             if piece is not None and mark is not None:
@@ -318,9 +321,11 @@ def _plainly_quoted(data: bytes, quote: bytes, options: CopyOptions) -> bool:
     """Whether every quote opens a field at its start, closes one at its end, or is doubled inside one: elsewhere Arrow
     takes it for a character, and PostgreSQL for a quote."""
     view = np.frombuffer(data, np.uint8)
-    places = np.flatnonzero(view == quote[0])
-    if len(places) % 2:
+    marks = view == quote[0]
+    count = int(np.count_nonzero(marks))
+    if count % 2 or count > _MOST_QUOTES:
         return False
+    places = np.flatnonzero(marks)
     edges = np.zeros(256, np.bool_)
     edges[[ord(options.delimiter), ord(quote), 10, 13]] = True
     before, after = places[0::2], places[1::2]
