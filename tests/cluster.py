@@ -346,7 +346,13 @@ class ShoalCluster:
 
     def connect(self, name: str = "") -> psycopg.Connection[Any]:
         """An open autocommit connection; without a name to the leader."""
-        return psycopg.connect(self.dsn(name or self.leader()), autocommit=True)
+        name = name or self.leader()
+        try:
+            return psycopg.connect(self.dsn(name), autocommit=True)
+        except psycopg.OperationalError as error:
+            node = self.nodes[name]
+            error.add_note(f"{name} {'runs' if node.running else 'has ended'}; it wrote last:\n{node.text()[-3000:]}")
+            raise
 
     # --- waiting -------------------------------------------------------------------------------------------------
 
