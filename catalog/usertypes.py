@@ -105,7 +105,7 @@ class _Stored(SqlType):
             return lambda value: layout.pack(convert(value))
         return cast(Callable[[object], bytes], convert)
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         convert = self._storage.from_storage or (lambda value: value)
         layout = self._layout
         if layout is not None:

@@ -333,7 +333,7 @@ for _trait in (Trait.LEADER, Trait.ALL_TABLESPACES):
 def _shown(type_oid: int, call: CallContext, oid: int) -> str:
     """A reg type's value as its name; '-' for 0, the number if there is no such object."""
     if oid == 0:
-        return "-"
+        return "0" if type_oid in oids.OPERATOR_NAMES else "-"
     return _names(type_oid, _services(call), oid) or _added_name(type_oid, call, oid) or str(oid)
 
 

@@ -94,20 +94,23 @@ def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") ->
 # ---- names: output and input of the reg types -----------------------------------------------------------------------
 
 
-def _shown(found: str, argument: str) -> str:
-    """A name, '-' for 0 and the number where there is no such object."""
-    return f"coalesce({found}, CASE {argument} WHEN 0 THEN '-' ELSE CAST({argument} AS VARCHAR) END)"
+def _shown(found: str, argument: str, none: str) -> str:
+    """A name, `none` for 0 and the number where there is no such object."""
+    return f"coalesce({found}, CASE {argument} WHEN 0 THEN '{none}' ELSE CAST({argument} AS VARCHAR) END)"
 
 
-def _output(type_name: str, table: VirtualTable, wanted: str = "shown") -> None:
-    register(f"{type_name}out", lambda arguments: _shown(look_up(table, wanted, arguments[0]), arguments[0]), table)
+def _output(type_name: str, table: VirtualTable, wanted: str = "shown", none: str = "-") -> None:
+    def sql(arguments: list[str]) -> str:
+        return _shown(look_up(table, wanted, arguments[0]), arguments[0], none)
+
+    register(f"{type_name}out", sql, table)
 
 
 _output("regclass", RELATION_NAMES)
 _output("regproc", FUNCTION_NAMES)
 _output("regprocedure", FUNCTION_NAMES, "signature")
-_output("regoper", OPERATOR_NAMES)
-_output("regoperator", OPERATOR_NAMES, "signature")
+_output("regoper", OPERATOR_NAMES, none="0")
+_output("regoperator", OPERATOR_NAMES, "signature", none="0")
 _output("regnamespace", SCHEMA_NAMES)
 _output("regrole", ROLE_NAMES)
 _output("regcollation", COLLATION_NAMES)

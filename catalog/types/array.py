@@ -14,7 +14,6 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, Parts, SqlType, Storage, StoredArray
-from catalog.types.beside import binary_reader, text_reader
 from catalog.types.incomparable import Incomparable, has_equality, has_order, no_comparison
 from catalog.types.texts import WHITESPACE
 
@@ -226,10 +225,10 @@ class ArrayType(SqlType):
         self.sql_name = element.sql_name + "[]"
         self.element = element
         self.stored_as = element.oid  # the type that stored values say their elements are of
-        self.storage = Storage(None, self.binary_encoder(), cast(Callable[[object], object], self._binary_decoder(-1)))
+        self.storage = Storage(None, self.binary_encoder(), cast(Callable[[object], object], self.receive_function()))
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        decode_element = self.element.text_decoder(settings, typmod)
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        decode_element = self.element.input_function(settings, typmod)
         delimiter = self.element.delimiter
 
         def decode(text: str) -> object:
@@ -239,7 +238,7 @@ class ArrayType(SqlType):
             values = tuple([None if element is None else decode_element(element) for element in elements])
             return Array(values, dimensions, lower_bounds)
 
-        return text_reader(self, decode, settings, typmod)
+        return decode
 
     def with_stored(self, value: object) -> object:
         if not isinstance(value, Array) or not value.elements:
@@ -277,11 +276,8 @@ class ArrayType(SqlType):
 
         return encode
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return binary_reader(self, self._binary_decoder(typmod), typmod)
-
-    def _binary_decoder(self, typmod: int) -> Callable[[bytes], object]:
-        decode_element = self.element.binary_decoder(typmod)
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        decode_element = self.element.receive_function(typmod)
         element = self.element
 
         def decode(data: bytes) -> object:
@@ -418,6 +414,10 @@ def _read_header(data: bytes, element: SqlType) -> tuple[tuple[int, ...], tuple[
     return dimensions, lower_bounds, _HEADER.size + 8 * count
 
 
+_WORDS = re.compile(rf"[^{WHITESPACE}]+")
+_WORDS_OR_SIGNS = re.compile(rf"[+-]?[^{WHITESPACE}+-]+|[+-]")  # oidvectorin looks for no white space before a sign
+
+
 class VectorType(ArrayType):
     """int2vector or oidvector: one dimension from index 0, no NULLs, text '1 2 3'."""
 
@@ -426,19 +426,20 @@ class VectorType(ArrayType):
         self.array_oid = array_oid
         self.sql_name = name
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        decode_element = self.element.text_decoder()
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        decode_element = self.element.input_function()
+        words = _WORDS_OR_SIGNS if self.oid == oids.OIDVECTOR else _WORDS
 
         def decode(text: str) -> object:
-            return vector_of(tuple([decode_element(word) for word in text.split()]))
+            return vector_of(tuple([decode_element(word) for word in words.findall(text)]))
 
-        return text_reader(self, decode, settings, typmod)
+        return decode
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: b" ".join([b"%d" % item for item in value.elements])
 
-    def _binary_decoder(self, typmod: int) -> Callable[[bytes], object]:
-        decode_array = super()._binary_decoder(typmod)
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        decode_array = super().receive_function(typmod)
 
         def decode(data: bytes) -> object:
             value = cast(Array, decode_array(data))

@@ -25,12 +25,14 @@ through the engine in one *internal form*, chosen so that rows and keys encode b
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple, cast
 
 from catalog.errors import SqlError
+from catalog.types import beside
 
 
 class Interval(NamedTuple):
@@ -218,6 +220,16 @@ class Storage:
     def fixed(self) -> bool:
         return self.struct_code is not None
 
+    def save(self, value: object) -> bytes:
+        """The bytes that are stored of a value."""
+        stored: Any = value if self.to_storage is None else self.to_storage(value)
+        return stored if self.struct_code is None else struct.pack("<" + self.struct_code, stored)
+
+    def load(self, stored: bytes) -> object:
+        """The value of which they are stored."""
+        found: Any = stored if self.struct_code is None else struct.unpack("<" + self.struct_code, stored)[0]
+        return found if self.from_storage is None else self.from_storage(found)
+
 
 class Layout(Enum):
     """What a stored value is to the Arrow column that carries its type (engine/storage/columns.py)."""
@@ -281,10 +293,16 @@ class SqlType:
     storage: Storage
     delimiter: str = ","  # pg_type.typdelim: what stands between elements in the text of arrays
     columns: Columns = Columns()
+    long: int | None = beside.LONG  # bytes of a value from which on a process of its own reads it; None: no process
 
     # --- text form ---------------------------------------------------------------------------------------------
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        """Makes the input function: text -> internal form, with the modifier applied as an input function would.
+        """The input function as statements call it, with texts of any length."""
+        read = self.input_function(settings, typmod)
+        return read if self.long is None else beside.text_reader(self, read, settings, typmod, self.long)
+
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        """Makes it: text -> internal form, with the modifier applied as an input function would.
 
         Raises 22P02 (bad text), 22003 (out of range), 22007/22008 (dates), 22001 (too long).
         """
@@ -296,7 +314,14 @@ class SqlType:
 
     # --- binary form -------------------------------------------------------------------------------------------
     def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        """Makes the receive function. Raises 22P03 (bad binary form), 08P01 (wrong length)."""
+        """The receive function as statements call it. That of a type of one length looks at the length first."""
+        read = self.receive_function(typmod)
+        if self.long is None or self.length > 0:
+            return read
+        return beside.binary_reader(self, read, typmod, self.long)
+
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        """Makes it. Raises 22P03 (bad binary form), 08P01 (wrong length)."""
         raise NotImplementedError
 
     def binary_encoder(self) -> Callable[[object], bytes]:
@@ -306,8 +331,7 @@ class SqlType:
     # --- long values -------------------------------------------------------------------------------------------
     def of_stored(self, stored: bytes) -> object:
         """The value of which this is stored, with it, where the type can have it so (catalog/types/beside.py)."""
-        load = self.storage.from_storage
-        return stored if load is None else load(stored)
+        return self.storage.load(stored)
 
     def with_stored(self, value: object) -> object:
         """The value with what is stored of it, where that takes long to make."""

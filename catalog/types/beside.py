@@ -22,14 +22,17 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.types.base import FormatSettings, SqlType
+
+if TYPE_CHECKING:
+    from catalog.types.base import FormatSettings, SqlType
 
 LONG_JSON = 2 << 20  # characters, which take 0.1 s
-LONG = 1 << 20  # characters or bytes of other types: what is read step by step takes no longer in a process
+LONG = 1 << 20  # characters or bytes of other types
 LONG_SORTED = 1 << 18  # the same of types that put their parts in order, which is one step of C
+SHOWN = 1000  # characters of a long value that errors show
 SOME = 1 << 14  # from which on what is stored of a value is worth making at once
 READ, TIMELY = b"+", b"t"  # TIMELY: the value means the time at which its transaction began
 _PACKAGES = str(Path(__file__).resolve().parent.parent.parent)
@@ -48,7 +51,7 @@ def _beside_watched() -> bool:
 
 
 def text_reader(
-    sql_type: SqlType, decode: Callable[[str], object], settings: FormatSettings, typmod: int, long: int = LONG
+    sql_type: SqlType, decode: Callable[[str], object], settings: FormatSettings, typmod: int, long: int
 ) -> Callable[[str], object]:
     """The input function of a type, `decode`, as threads are to call it."""
 
@@ -63,7 +66,7 @@ def text_reader(
 
 
 def binary_reader(
-    sql_type: SqlType, decode: Callable[[bytes], object], typmod: int, long: int = LONG
+    sql_type: SqlType, decode: Callable[[bytes], object], typmod: int, long: int
 ) -> Callable[[bytes], object]:
     """The same of its receive function."""
 
@@ -138,10 +141,15 @@ def main(kind: str, depth: str, memory: str) -> None:
     try:
         answer = _answer(kind)
     except SqlError as error:
-        parts = {"sqlstate": error.sqlstate} | {part: getattr(error, part) for part in _PARTS}
+        parts = {"sqlstate": error.sqlstate} | {part: _cut(getattr(error, part)) for part in _PARTS}
         answer = b"-" + json.dumps(parts).encode()
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
+
+
+def _cut(part: str | None) -> str | None:
+    """A part of a message, the first of it where a value of megabytes is in it: each who handles it makes a copy."""
+    return part if part is None or len(part) <= SHOWN else part[:SHOWN] + "..."
 
 
 def _answer(kind: str) -> bytes:
@@ -157,18 +165,17 @@ def _answer(kind: str) -> bytes:
     described = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
     from catalog import types, usertypes
+    from catalog.types.base import FormatSettings
     from catalog.types.datetime import reading_constants
 
     usertypes.learn(described["types"])
     sql_type, typmod = types.lookup(described["oid"]), described["typmod"]
     with reading_constants(*described["reading"]) if described["reading"] else nullcontext() as reading:
         if kind == "binary":
-            value = sql_type.binary_decoder(typmod)(data)
+            value = sql_type.receive_function(typmod)(data)
         else:
-            value = sql_type.text_decoder(FormatSettings(**described["settings"]), typmod)(data.decode())
-    encode = sql_type.storage.to_storage
-    stored = cast(bytes, value if encode is None else encode(value))
-    return (TIMELY if reading is not None and reading.timely else READ) + stored
+            value = sql_type.input_function(FormatSettings(**described["settings"]), typmod)(data.decode())
+    return (TIMELY if reading is not None and reading.timely else READ) + sql_type.storage.save(value)
 
 
 if __name__ == "__main__":

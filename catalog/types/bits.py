@@ -10,7 +10,6 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
-from catalog.types.beside import binary_reader, text_reader
 
 _LENGTH = struct.Struct(">i")
 _MOST = 83886080  # bits: 8 * MaxAttrSize
@@ -59,15 +58,14 @@ class BitType(SqlType):
         self.varying = varying
         self.preferred = varying
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         fit = self.length_coercion(typmod, False)
-        read = read_bits if fit is None else lambda text: fit(read_bits(text))
-        return text_reader(self, read, settings, typmod)
+        return read_bits if fit is None else lambda text: fit(read_bits(text))
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return cast(Callable[[object], bytes], _ENCODE)
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         fit = self.length_coercion(typmod, False)
 
         def decode(data: bytes) -> object:
@@ -79,7 +77,7 @@ class BitType(SqlType):
             bits = unpack_bits(data[4:], length)
             return bits if fit is None else fit(bits)
 
-        return binary_reader(self, decode, typmod)
+        return decode
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return lambda value: _LENGTH.pack(len(value)) + pack_bits(value)

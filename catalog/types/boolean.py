@@ -50,13 +50,13 @@ class Bool(SqlType):
     storage = Storage("?")
     columns = Columns(layout=Layout.BOOLEANS, sent="?")
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _decode_text
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return lambda value: b"t" if value else b"f"
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return _decode_binary
 
     def binary_encoder(self) -> Callable[[object], bytes]:

@@ -45,19 +45,18 @@ def _parse_hex(text: str) -> bytes:
         if data[position] in _HEX_SPACE:
             position += 1
             continue
-        high = _hex_digit(text, position)
+        high = _hex_digit(data, position)
         if position + 1 >= len(data):
             raise SqlError("22023", "invalid hexadecimal data: odd number of digits")
-        result.append(high << 4 | _hex_digit(text, position + 1))
+        result.append(high << 4 | _hex_digit(data, position + 1))
         position += 2
     return bytes(result)
 
 
-def _hex_digit(text: str, position: int) -> int:
-    data = text.encode()[2 + position :]
-    digit = chr(data[0])
+def _hex_digit(data: bytes, position: int) -> int:
+    digit = chr(data[position])
     if digit not in "0123456789abcdefABCDEF":
-        shown = data.decode(errors="ignore")[:1]
+        shown = data[position : position + 4].decode(errors="ignore")[:1]
         raise SqlError("22023", f'invalid hexadecimal digit: "{shown}"')
     return int(digit, 16)
 
@@ -81,6 +80,21 @@ class Bytea(SqlType):
     columns = Columns(layout=Layout.BYTES, sent_as_held=True, output_of_settings=True)
 
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        """Plain hexadecimal digits, which is what drivers send, are read at once, sooner than a process would get
+        them."""
+        read, from_hex = super().text_decoder(settings, typmod), bytes.fromhex
+
+        def decode(text: str) -> object:
+            if text.startswith("\\x") and text.isascii():
+                try:
+                    return from_hex(text[2:])
+                except ValueError:
+                    pass
+            return read(text)
+
+        return decode
+
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_bytea
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
@@ -88,7 +102,7 @@ class Bytea(SqlType):
             return escape_bytea
         return lambda value: b"\\x" + value.hex().encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return bytes
 
     def binary_encoder(self) -> Callable[[object], bytes]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from catalog.errors import SqlError
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage, TypeRef
-from catalog.types.beside import binary_reader, text_reader
 from catalog.types.incomparable import has_equality, has_order, row_key
 from catalog.types.pseudo import record_binary_encoder, record_text_encoder
 from catalog.types.texts import WHITESPACE, read_part
@@ -84,9 +83,9 @@ class CompositeType(SqlType):
 
     # ---- text and binary ----
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         decoders = [
-            known.text_decoder(settings, reference.typmod)
+            known.input_function(settings, reference.typmod)
             for known, (_, reference) in zip(self.types, self.fields, strict=True)
         ]
 
@@ -99,15 +98,15 @@ class CompositeType(SqlType):
                 ]
             )
 
-        return text_reader(self, decode, settings, typmod)
+        return decode
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return record_text_encoder(self.types, settings)
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         declared = self._declared
         decoders = [
-            known.binary_decoder(reference.typmod)
+            known.receive_function(reference.typmod)
             for known, (_, reference) in zip(self.types, self.fields, strict=True)
         ]
 
@@ -136,7 +135,7 @@ class CompositeType(SqlType):
                 raise SqlError("22P03", "incorrect binary data format")
             return tuple(values)
 
-        return binary_reader(self, decode, typmod)
+        return decode
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return record_binary_encoder(self.types, self._declared)

@@ -79,7 +79,7 @@ class Date(SqlType):
         output_of_settings=True, input_of_settings=True,
     )  # fmt: skip
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         match_iso, from_iso = _ISO.match, datetime.date.fromisoformat
 
         def decode(text: str) -> object:
@@ -97,7 +97,7 @@ class Date(SqlType):
         form = date_formatter(settings)
         return lambda value: form(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != 4:
                 raise wrong_length(data, 4)

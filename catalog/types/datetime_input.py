@@ -48,7 +48,7 @@ FULL_DATE = YEAR | MONTH | DAY
 FULL_TIME = HOUR | MINUTE | SECOND | MILLISECOND | MICROSECOND
 SECONDS = SECOND | MILLISECOND | MICROSECOND
 _MAX_FIELDS = 25
-_MAX_WORK = 128 + 25 + 50  # characters of one value that PostgreSQL looks at
+_TIME_ROOM, _DATE_ROOM, INTERVAL_ROOM = 129, 153, 256  # of the fields, with a byte behind each: PostgreSQL's buffers
 _MAX_ZONE_HOURS = 15
 _INT_MAX = 2**31 - 1
 
@@ -136,7 +136,7 @@ _NAME_TAIL = re.compile(r"[A-Za-z0-9+\-/_.:]+", re.ASCII)
 _SPACE = re.compile(r"[ \t\n\v\f\r]+")
 
 
-def split_fields(text: str) -> list[tuple[str, str]]:
+def split_fields(text: str, room: int) -> list[tuple[str, str]]:
     """Pairs of kind and text, letters in lower case. Raises BadFormatError."""
     fields: list[tuple[str, str]] = []
     position, end = 0, len(text)
@@ -171,7 +171,8 @@ def split_fields(text: str) -> list[tuple[str, str]]:
             position = match.end()
             continue
         fields.append(found)
-        if len(fields) > _MAX_FIELDS:
+        room -= len(found[1]) + 1
+        if len(fields) > _MAX_FIELDS or room <= 0:
             raise BadFormatError
     return fields
 
@@ -710,13 +711,9 @@ class _Decoder:
 
 def parse_datetime(text: str, settings: FormatSettings, zone: Zone) -> Moment:
     """A date with or without time and zone, for date, timestamp and timestamptz. Raises the exceptions above."""
-    if len(text) > _MAX_WORK:
-        raise BadFormatError
-    return _Decoder(settings, split_fields(text), True, zone).run()
+    return _Decoder(settings, split_fields(text, _DATE_ROOM), True, zone).run()
 
 
 def parse_time(text: str, settings: FormatSettings, zone: Zone) -> Moment:
     """A time with or without zone, for time and timetz. Raises the exceptions above."""
-    if len(text) > _MAX_WORK:
-        raise BadFormatError
-    return _Decoder(settings, split_fields(text), False, zone).run()
+    return _Decoder(settings, split_fields(text, _TIME_ROOM), False, zone).run()

@@ -60,13 +60,13 @@ class EnumType(SqlType):
             raise SqlError("22P03", f"invalid internal value for enum: {value}")
         return found
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return self._position
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return self._text
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return lambda data: self._position(data.decode())
 
     def binary_encoder(self) -> Callable[[object], bytes]:

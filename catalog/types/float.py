@@ -21,7 +21,9 @@ from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, 
 from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
-_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?\Z")
+HEXADECIMAL = r"0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?"
+_HEXADECIMAL = re.compile(rf"[+-]?{HEXADECIMAL}\Z")
+_NUMBER_FIRST = re.compile(rf"[+-]?(?:{HEXADECIMAL}|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
 _WORDS = {
     sign + word: value
     for word, number in (("infinity", math.inf), ("inf", math.inf), ("nan", math.nan))
@@ -57,7 +59,7 @@ class Greatest:
 NAN_KEY = Greatest()
 
 
-def _parse_special(text: str, type_name: str) -> float:
+def _parse_special(text: str, type_name: str, parse: Callable[[str], float]) -> float:
     word = text.strip(WHITESPACE)
     if word.isascii():
         value = _WORDS.get(word.lower())
@@ -67,6 +69,9 @@ def _parse_special(text: str, type_name: str) -> float:
             return float.fromhex(word)
         if _NAN_WITH_TAG.match(word.lower()):
             return math.nan
+    number = _NUMBER_FIRST.match(word)
+    if number is not None and number.end() < len(word):
+        parse(number[0])  # strtod() tells of a number that is out of range before what stands behind it is looked at
     raise bad_syntax(type_name, text)
 
 
@@ -82,7 +87,7 @@ def parse_float8(text: str) -> float:
         stripped = text.strip(WHITESPACE)
         if not _DECIMAL.match(stripped):
             try:
-                return _parse_special(text, "double precision")
+                return _parse_special(text, "double precision", parse_float8)
             except OverflowError:
                 raise _overflow(text, "double precision") from None
         value = float(stripped)
@@ -105,7 +110,7 @@ def parse_float4(text: str) -> float:
     stripped = text.strip(WHITESPACE)
     if not _DECIMAL.match(stripped):
         try:
-            return round_to_single(_parse_special(text, "real"))
+            return round_to_single(_parse_special(text, "real", parse_float4))
         except OverflowError:
             raise _overflow(text, "real") from None
     value = float(stripped)
@@ -240,7 +245,7 @@ class Float(SqlType):
         arrow = "double" if length == 8 else "float"
         self.columns = Columns(layout=Layout.NUMBERS, arrow=arrow, sent=f">f{length}", output_of_settings=True)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_float8 if self.length == 8 else parse_float4
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
@@ -249,7 +254,7 @@ class Float(SqlType):
         form = format_float8 if self.length == 8 else format_float4
         return lambda value: form(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         layout, length = struct.Struct(">" + self._code), self.length
 
         def decode(data: bytes) -> object:

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Order, Parts, SqlType, Storage
-from catalog.types.beside import binary_reader, text_reader
-from catalog.types.float import FLOAT8, parse_float8
+from catalog.types.float import FLOAT8, HEXADECIMAL, parse_float8
 from catalog.types.texts import WHITESPACE, bad_syntax
 
 EPSILON = 1.0e-6
 _NUMBER = re.compile(
-    rf"[{WHITESPACE}]*([+-]?(?:inf(?:inity)?|nan|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))[{WHITESPACE}]*",
+    rf"[{WHITESPACE}]*([+-]?(?:inf(?:inity)?|nan|{HEXADECIMAL}|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))[{WHITESPACE}]*",
     re.IGNORECASE | re.ASCII,
 )
 _INT4 = struct.Struct(">i")
@@ -355,8 +354,8 @@ class GeometricType(SqlType):
         self._unpack = unpack
         self.storage = Storage(None, pack, lambda data: unpack(bytes(data)))  # type: ignore[call-overload]
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return text_reader(self, self._read, settings, typmod) if self.length < 0 else self._read
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return self._read
 
     def with_stored(self, value: object) -> object:
         return self._long(self._pack(value), value)
@@ -381,8 +380,8 @@ class GeometricType(SqlType):
 
         return lambda value: write(value, number).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return binary_reader(self, self._unpack, typmod) if self.length < 0 else self._unpack
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return self._unpack
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return self._pack

@@ -15,7 +15,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
-from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
+from catalog.types.beside import LONG_SORTED
 from catalog.types.text import TEXT
 from catalog.types.texts import WHITESPACE, decode_utf8, null_byte
 
@@ -162,17 +162,18 @@ class Hstore(SqlType):
     category = "U"
     preferred = False
     length = -1
+    long = LONG_SORTED
     storage = TEXT.storage
     columns = Columns(layout=Layout.TEXT, printed=True, order=Order.BY_KEY)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return text_reader(self, parse_hstore, settings, typmod, LONG_SORTED)
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return parse_hstore
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _ENCODE
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return binary_reader(self, _receive, typmod, LONG_SORTED)
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return _receive
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
         return _send

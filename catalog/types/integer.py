@@ -72,7 +72,7 @@ class Integer(SqlType):
         self.high = (1 << (8 * length - 1)) - 1
         self.low = -self.high - 1
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         low, high, type_name = self.low, self.high, self.sql_name
 
         def decode(text: str) -> object:
@@ -87,7 +87,7 @@ class Integer(SqlType):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return b"%d".__mod__
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         length, from_bytes = self.length, int.from_bytes
 
         def decode(data: bytes) -> object:

@@ -107,7 +107,7 @@ class IntervalType(SqlType):
     storage = Storage("16s", _pack, _unpack)
     columns = Columns(layout=Layout.INTERVALS, output_of_settings=True, input_of_settings=True)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         fields, apply = fields_of(typmod), apply_typmod(typmod)
         if apply is None:
             return lambda text: parse_interval(text, settings, fields)
@@ -117,7 +117,7 @@ class IntervalType(SqlType):
         form = interval_formatter(settings)
         return lambda value: form(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         apply = apply_typmod(typmod)
 
         def decode(data: bytes) -> object:
@@ -134,7 +134,7 @@ class IntervalType(SqlType):
 
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
         """As PostgreSQL's grammar hands them over: the bits of the fields (32767 for all), then the precision."""
-        decode = INT4.text_decoder()
+        decode = INT4.input_function()
         numbers: list[Any] = [decode(argument) for argument in arguments]
         if not 1 <= len(numbers) <= 2 or numbers[0] not in _RANGES:
             raise SqlError("22023", "invalid INTERVAL type modifier")

@@ -24,6 +24,7 @@ from catalog.types.datetime import (
 )
 from catalog.types.datetime_input import (
     DATE,
+    INTERVAL_ROOM,
     NUMBER,
     TIME,
     ZONE,
@@ -76,7 +77,7 @@ _DEFAULT_UNIT = {
     HOUR_BIT | MINUTE_BIT: "minute",
     DAY_BIT | HOUR_BIT | MINUTE_BIT: "minute",
 }
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_INTEGER = re.compile(r"([+-]?)0*(\d+)", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -142,9 +143,10 @@ def _integer(text: str) -> tuple[int, str]:
     match = _INTEGER.match(text)
     if match is None:
         return 0, text
-    if len(match[0]) > 30 or not -(2**63) <= int(match[0]) < 2**63:
+    sign, digits = match.groups()
+    if len(digits) > 19 or not -(2**63) <= (number := int(sign + digits)) < 2**63:
         raise FieldOverflowError
-    return int(match[0]), text[match.end() :]
+    return number, text[match.end() :]
 
 
 def _clock(text: str, fields: int) -> int:
@@ -268,6 +270,7 @@ class _Reader:
 
 # --- ISO 8601 --------------------------------------------------------------------------------------------------------
 _ISO_NUMBER = re.compile(r"([+-]?)(\d*)((?:\.\d*)?)", re.ASCII)
+_MOST_DIGITS = 309
 _ISO_DATE_UNITS = {"Y": "year", "M": "month", "W": "week", "D": "day"}
 _ISO_TIME_UNITS = {"H": "hour", "M": "minute", "S": "second"}
 
@@ -277,7 +280,10 @@ def _iso_number(text: str) -> tuple[int, float, int, str]:
     match = _ISO_NUMBER.match(text)
     if match is None or not (match[2] or match[3]):
         raise BadFormatError
-    whole = int(match[2] or "0")
+    digits = match[2].lstrip("0")
+    if len(digits) > _MOST_DIGITS:  # strtod() has no number for so many
+        raise BadFormatError
+    whole = int(digits or "0")
     if whole >= 2**63 if not match[1] else whole > 2**63:
         raise FieldOverflowError
     fraction = fraction_seconds(match[3]) if match[3] else 0.0
@@ -370,7 +376,7 @@ def parse_interval(text: str, settings: FormatSettings = DEFAULT_FORMAT, fields:
     """An interval as interval_in reads it; `fields` are those of its modifier. Raises 22007, 22008, 22015."""
     try:
         try:
-            found = split_fields(text)
+            found = split_fields(text, INTERVAL_ROOM)
             if not found:
                 raise BadFormatError
             value = _Reader(found, fields, settings).read()

@@ -119,16 +119,17 @@ class Json(SqlType):
     category = "U"
     preferred = False
     length = -1
+    long = None  # what reads JSON sees to it
     storage = TEXT.storage
     columns = Columns(layout=Layout.TEXT, sent_as_held=True, printed=True, order=Order.NONE)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _parse_json
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _ENCODE
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return lambda data: _parse_json(decode_utf8(data))
 
     def binary_encoder(self) -> Callable[[object], bytes]:
@@ -187,10 +188,10 @@ class Jsonb(Json):
     sql_name = "jsonb"
     columns = Columns(layout=Layout.TEXT, printed=True, order=Order.BY_KEY)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_jsonb
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if not data:
                 raise SqlError("08P01", "insufficient data left in message")

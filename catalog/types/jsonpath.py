@@ -39,13 +39,13 @@ class JsonPathType(SqlType):
     storage = TEXT.storage
     columns = Columns(layout=Layout.TEXT, printed=True, order=Order.NONE)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _read
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _ENCODE
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return _receive
 
     def binary_encoder(self) -> Callable[[object], bytes]:

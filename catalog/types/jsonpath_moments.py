@@ -72,7 +72,7 @@ def read_moment(text: str) -> Moment | None:
         date = f"{int(year) or 1:04}-{day}"
     plain = " ".join(part for part in (date, found["time"], _zone_text(zone) if zoned else None, era) if part)
     try:
-        return Moment(oid, _TYPES[oid].text_decoder()(plain), zone)
+        return Moment(oid, _TYPES[oid].input_function()(plain), zone)
     except SqlError:  # a field out of range is none of the formats
         return None
 

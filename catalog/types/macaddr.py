@@ -66,13 +66,13 @@ class MacAddress(SqlType):
         self.storage = Storage(None, from_storage=lambda data: bytes(cast(bytes, data)))
         self._parse = parse
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return self._parse
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: cast(bytes, value).hex(":").encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) == 6 and self.length == 8:
                 return bytes(data[:3]) + b"\xff\xfe" + bytes(data[3:])

@@ -62,7 +62,7 @@ class Money(Integer):
     def __init__(self) -> None:
         super().__init__(oids.MONEY, oids.MONEY_ARRAY, "money", "money", 8, digits=False)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_money
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Parts, SqlType, Storage
-from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
+from catalog.types.beside import LONG_SORTED
 from catalog.types.range import RANGES, Range, RangeType
 from catalog.types.texts import WHITESPACE
 
@@ -35,8 +35,7 @@ class _Reader:
         self.text = text
         self.at = 0
 
-    def ranges(self) -> list[str]:
-        found: list[str] = []
+    def ranges(self) -> Iterator[str]:
         if self._next() != "{":
             raise _malformed(self.text, "Missing left brace.")
         seen = 0
@@ -46,7 +45,7 @@ class _Reader:
                 break
             seen += 1
             if char in ("[", "("):
-                found.append(self._range())
+                yield self._range()
             elif self.text[self.at - 1 : self.at + 4].lower() == "empty":
                 self.at += 4
             else:
@@ -58,7 +57,6 @@ class _Reader:
                 raise _malformed(self.text, "Expected comma or end of multirange.")
         if self.text[self.at :].strip(WHITESPACE):
             raise _malformed(self.text, "Junk after closing right brace.")
-        return found
 
     def _next(self) -> str:
         """The next character that is no white space; it is taken."""
@@ -96,13 +94,14 @@ class MultirangeType(SqlType):
     category = "R"
     preferred = False
     length = -1
+    long = LONG_SORTED
 
     def __init__(self, oid: int, array_oid: int, name: str, range_type: RangeType) -> None:
         self.oid = oid
         self.array_oid = array_oid
         self.name = self.sql_name = name
         self.range = range_type
-        self.storage = Storage(None, self.binary_encoder(), self._binary_decoder())  # type: ignore[arg-type]
+        self.storage = Storage(None, self.binary_encoder(), self.receive_function())  # type: ignore[arg-type]
         self.columns = range_type.columns
 
     def make(self, ranges: Iterable[Range]) -> Multirange:
@@ -125,15 +124,9 @@ class MultirangeType(SqlType):
         key = self.range.key
         return bool(key(one.upper) == key(other.lower) and one.upper_inclusive != other.lower_inclusive)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        decode = self.range.text_decoder(settings)
-        return text_reader(
-            self,
-            lambda text: self.make([decode(part) for part in _Reader(text).ranges()]),  # type: ignore[misc]
-            settings,
-            typmod,
-            LONG_SORTED,
-        )
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        decode = self.range.input_function(settings)
+        return lambda text: self.make([decode(part) for part in _Reader(text).ranges()])  # type: ignore[misc]
 
     def with_stored(self, value: object) -> object:
         made = cast("tuple[Any, ...]", value)
@@ -146,11 +139,8 @@ class MultirangeType(SqlType):
         encode = self.range.text_encoder(settings)
         return lambda value: b"{" + b",".join(map(encode, value)) + b"}"
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return binary_reader(self, self._binary_decoder(), typmod, LONG_SORTED)
-
-    def _binary_decoder(self) -> Callable[[bytes], object]:
-        decode = self.range.binary_decoder()
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        decode = self.range.receive_function()
 
         def receive(data: bytes) -> object:
             def count(at: int) -> int:

@@ -19,7 +19,8 @@ from catalog.types.text import TEXT
 from catalog.types.texts import bad_syntax
 
 _ENCODE = cast(Callable[[object], bytes], str.encode)
-_V4 = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?(?:\.(\d{1,3}))?(?:\.(\d{1,3}))?(?:/(\d{1,2}))?\Z", re.ASCII)
+_OCTET = r"0*(\d{1,3})"
+_V4 = re.compile(rf"{_OCTET}(?:\.{_OCTET})?(?:\.{_OCTET})?(?:\.{_OCTET})?(?:/0*(\d{{1,2}}))?\Z", re.ASCII)
 _V6 = re.compile(r"([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)(?:/(\d{1,3}))?\Z", re.ASCII)
 _FAMILY_V4, _FAMILY_V6 = 2, 3  # on the wire
 _MAPPED = bytes(10) + b"\xff\xff"
@@ -105,13 +106,13 @@ class Inet(SqlType):
     storage = TEXT.storage
     columns = Columns(order=Order.BY_KEY)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_inet
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _ENCODE
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return _decode_binary
 
     def binary_encoder(self) -> Callable[[object], bytes]:
@@ -176,10 +177,10 @@ class Cidr(Inet):
     sql_name = "cidr"
     preferred = False
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_cidr
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return lambda data: parse_cidr(with_prefix(cast(str, _decode_binary(data, "cidr"))))
 
     def binary_encoder(self) -> Callable[[object], bytes]:

@@ -301,7 +301,7 @@ class Numeric(SqlType):
     )
     columns = Columns(layout=Layout.DECIMALS)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         if typmod < 4:
             return parse_numeric
         apply = apply_typmod(typmod)
@@ -310,7 +310,7 @@ class Numeric(SqlType):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: format_numeric(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         if typmod < 4:
             return decode_binary
         apply = apply_typmod(typmod)
@@ -322,7 +322,7 @@ class Numeric(SqlType):
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
         if len(arguments) not in (1, 2):
             raise SqlError("22023", "invalid NUMERIC type modifier")
-        decode = INT4.text_decoder()
+        decode = INT4.input_function()
         numbers: list[Any] = [decode(argument) for argument in arguments]
         precision, scale = numbers[0], numbers[1] if len(numbers) == 2 else 0
         if not 1 <= precision <= MAX_PRECISION:

@@ -13,7 +13,8 @@ from catalog.errors import SqlError
 from catalog.text_search import configurations
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
-from catalog.types.texts import WHITESPACE, bad_syntax, out_of_range, wrong_length
+from catalog.types.text import split_name
+from catalog.types.texts import bad_syntax, out_of_range, wrong_length
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)([ \t\n\v\f\r]*)(.*)", re.DOTALL)
 _XID = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[0-9]+)")
@@ -86,13 +87,13 @@ class UnsignedInteger(SqlType):
         self._parse = parse
         self._ordered = ordered
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return self._parse
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return b"%d".__mod__
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         length, from_bytes = self.length, int.from_bytes
 
         def decode(data: bytes) -> object:
@@ -165,7 +166,11 @@ class FixedNames(UnsignedInteger):
         def parse(text: str) -> object:
             if text == "-" or (text.isdecimal() and text.isascii()):
                 return 0 if text == "-" else _decode_oid(text)
-            found = by_name.get(text.strip(WHITESPACE).lower().removeprefix("pg_catalog.").strip('"'))
+            *schemas, called = split_name(text)
+            if len(schemas) > 2:
+                name = ".".join((*schemas, called))
+                raise SqlError("42601", f"improper qualified name (too many dotted names): {name}")
+            found = by_name.get(called) if schemas[-1:] in ([], ["pg_catalog"]) else None
             if found is None:
                 raise SqlError("42704", f'{what} "{text}" does not exist')
             return found

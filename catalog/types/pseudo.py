@@ -10,7 +10,7 @@ from typing import Any, cast
 from catalog.errors import SqlError, not_supported
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
-from catalog.types.texts import bad_syntax, wrong_length
+from catalog.types.texts import WHITESPACE, bad_syntax, wrong_length
 
 _LSN = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})\Z")
 
@@ -27,13 +27,13 @@ class Void(SqlType):
     length = 4
     storage = Storage(None, to_storage=lambda value: b"", from_storage=lambda data: "")
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return lambda text: ""
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return lambda value: b""
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return lambda data: ""
 
     def binary_encoder(self) -> Callable[[object], bytes]:
@@ -56,7 +56,7 @@ class PgLsn(SqlType):
     storage = Storage("Q")
     columns = Columns(layout=Layout.NUMBERS, arrow="uint64", digits=False)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         def decode(text: str) -> object:
             match = _LSN.match(text)
             if match is None:
@@ -68,7 +68,7 @@ class PgLsn(SqlType):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: b"%X/%X" % (value >> 32, value & 0xFFFFFFFF)
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != 8:
                 raise wrong_length(data, 8)
@@ -86,8 +86,18 @@ class PgLsn(SqlType):
         return "UBIGINT"
 
 
-_TID = re.compile(r"\(([0-9]+),([0-9]+)\)\Z")
+_C_NUMBER = rf"((?:[{WHITESPACE}]*[+-]?[0-9]+)?)"  # strtoul() makes 0 of nothing
+_TID = re.compile(rf"[^(,)]*[(,]{_C_NUMBER},{_C_NUMBER}\)")  # nothing else is looked at
 _TID_LAYOUT = struct.Struct(">IH")
+
+
+def _c_number(text: str) -> int:
+    """What strtoul() reads, with its sign; -(1 << 63) for what is out of its range."""
+    text = text.strip(WHITESPACE)
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > 19:
+        return -(1 << 63)
+    return -int(digits or 0) if text[:1] == "-" else int(digits or 0)
 
 
 def _pack_tid(value: Any) -> bytes:
@@ -106,19 +116,20 @@ class Tid(SqlType):
     length = 6
     storage = Storage(None, _pack_tid, cast(Callable[[object], object], _TID_LAYOUT.unpack))
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         def decode(text: str) -> object:
             match = _TID.match(text)
-            if match is None or int(match[1]) >= 1 << 32 or int(match[2]) >= 1 << 16:
+            block, offset = (-1, -1) if match is None else map(_c_number, match.groups())
+            if not -(1 << 31) <= block < 1 << 32 or not 0 <= offset < 1 << 16:
                 raise bad_syntax("tid", text)
-            return (int(match[1]), int(match[2]))
+            return (block & 0xFFFFFFFF, offset)
 
         return decode
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: b"(%d,%d)" % value
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != _TID_LAYOUT.size:
                 raise wrong_length(data, _TID_LAYOUT.size)
@@ -158,7 +169,7 @@ class Record(SqlType):
     length = -1
     storage = Storage(None)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         def refuse(text: str) -> object:
             not_supported("input of anonymous composite types")
 
@@ -167,7 +178,7 @@ class Record(SqlType):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         not_supported("output of a record without its field types")
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def refuse(data: bytes) -> object:
             not_supported("input of anonymous composite types")
 

@@ -86,7 +86,7 @@ class RangeType(SqlType):
         self.element = element
         self.discrete = discrete
         self.key: Callable[[Any], Any] = element.sort_key() or (lambda value: value)
-        self.storage = Storage(None, self.binary_encoder(), self.binary_decoder())  # type: ignore[arg-type]
+        self.storage = Storage(None, self.binary_encoder(), self.receive_function())  # type: ignore[arg-type]
         self.columns = Columns(
             order=Order.BY_KEY,
             output_of_settings=element.columns.output_of_settings,
@@ -124,8 +124,8 @@ class RangeType(SqlType):
             raise SqlError("22003", f"{self.element.sql_name} out of range")
         return value + 1
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        decode_bound = self.element.text_decoder(settings)
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        decode_bound = self.element.input_function(settings)
 
         def decode(text: str) -> object:
             found = read_range(text)
@@ -154,8 +154,8 @@ class RangeType(SqlType):
 
         return encode
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        decode_bound = self.element.binary_decoder()
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        decode_bound = self.element.receive_function()
 
         def decode(data: bytes) -> object:
             flags, at = data[0], 1

@@ -7,6 +7,7 @@ holds one byte, shown as backslash and three octal digits where it is not ASCII.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ class Text(SqlType):
     """text, and the base of the other strings. Internal form `str`."""
 
     columns = Columns(layout=Layout.TEXT, sent_as_held=True, printed=True)
+    long = None  # the value is the text
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Text(SqlType):
         self.length = length
         self.storage = _STORAGE
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         coerce = self.length_coercion(typmod, explicit=False)
         if coerce is None:
             return _decode_text
@@ -62,7 +64,7 @@ class Text(SqlType):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _ENCODE
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         coerce = self.length_coercion(typmod, explicit=False)
         if coerce is None:
             return decode_utf8
@@ -84,7 +86,7 @@ class _Sized(Text):
     modifier_name = ""
 
     def typmod_in(self, arguments: tuple[str, ...]) -> int:
-        decode = INT4.text_decoder()
+        decode = INT4.input_function()
         lengths: list[Any] = [decode(argument) for argument in arguments]
         if len(lengths) != 1:
             raise SqlError("22023", "invalid type modifier")
@@ -144,13 +146,30 @@ def clip_name(value: str) -> str:
     return value if len(data) <= NAME_BYTES else data[:NAME_BYTES].decode(errors="ignore")
 
 
+_PART = re.compile(r'[ \t\n\r\f]*(?:"((?:[^"]|"")*)"|([^". \t\n\r\f][^. \t\n\r\f]*))[ \t\n\r\f]*(\.|\Z)')
+_UPPER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """'s."T"' -> ('s', 'T'), each cut to 63 bytes (stringToQualifiedNameList). Raises 42602 for a malformed name."""
+    names: list[str] = []
+    at = 0
+    while (found := _PART.match(text, at)) is not None:
+        quoted, plain, separator = found.groups()
+        names.append(clip_name(plain.translate(_UPPER) if quoted is None else quoted.replace('""', '"')))
+        if not separator:
+            return tuple(names)
+        at = found.end()
+    raise SqlError("42602", "invalid name syntax")
+
+
 class Name(Text):
     """name: an identifier, silently cut to 63 bytes on input."""
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return lambda text: clip_name(cast(str, _decode_text(text)))
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             text = decode_utf8(data)
             if len(data) > NAME_BYTES:
@@ -167,7 +186,7 @@ _OCTAL = re.compile(r"\\[0-3][0-7][0-7]\Z")
 def _decode_char(text: str) -> object:
     if _OCTAL.match(text):
         return chr(int(text[1:], 8)).strip("\0")
-    return chr(text.encode()[0]) if text else ""
+    return chr(text[:1].encode()[0]) if text else ""
 
 
 def _encode_char(value: Any) -> bytes:
@@ -181,13 +200,13 @@ class SingleByte(Text):
 
     columns = Columns(layout=Layout.TEXT)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return _decode_char
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[object], bytes]:
         return _encode_char
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         def decode(data: bytes) -> object:
             if len(data) != 1:
                 raise SqlError("08P01", "insufficient data left in message")
@@ -204,10 +223,10 @@ class OutputOnlyText(Text):
 
     columns = Columns(layout=Layout.TEXT)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return self._refuse
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return self._refuse
 
     def _refuse(self, value: object) -> object:

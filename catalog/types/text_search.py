@@ -11,7 +11,7 @@ from catalog.text_search import queries, vectors
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operand, Operation, Query
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
-from catalog.types.beside import LONG_SORTED, binary_reader, text_reader
+from catalog.types.beside import LONG_SORTED
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8
 
@@ -106,6 +106,7 @@ class _TextSearchType(SqlType):
     category = "U"
     preferred = False
     length = -1
+    long = LONG_SORTED
     storage = TEXT.storage
     columns = Columns(layout=Layout.TEXT, printed=True)
 
@@ -122,11 +123,11 @@ class TsVector(_TextSearchType):
     name = sql_name = "tsvector"
     columns = Columns(layout=Layout.TEXT, printed=True, order=Order.BY_KEY)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return text_reader(self, vectors.parse_vector, settings, typmod, LONG_SORTED)
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return vectors.parse_vector
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return binary_reader(self, _receive_vector, typmod, LONG_SORTED)
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return _receive_vector
 
     def binary_encoder(self) -> Callable[[object], bytes]:
         return _send_vector
@@ -145,11 +146,11 @@ class TsQuery(_TextSearchType):
     array_oid = oids.TSQUERY_ARRAY
     name = sql_name = "tsquery"
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
-        return text_reader(self, queries.parse_query, settings, typmod, LONG_SORTED)
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+        return queries.parse_query
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
-        return binary_reader(self, _receive_query, typmod, LONG_SORTED)
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
+        return _receive_query
 
     def binary_encoder(self) -> Callable[[object], bytes]:
         return _send_query

@@ -88,7 +88,7 @@ class Time(_TimeOfDay):
     storage = Storage("q")
     columns = Columns(layout=Layout.NUMBERS, arrow="time64[us]", sent=">i8")
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         if not 0 <= typmod < MAX_PRECISION:
             return lambda text: parse_time_of_day(text, settings)
         return lambda text: round_to_precision(parse_time_of_day(text, settings), typmod)
@@ -96,7 +96,7 @@ class Time(_TimeOfDay):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: format_time(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         precision = typmod if 0 <= typmod < MAX_PRECISION else MAX_PRECISION
 
         def decode(data: bytes) -> object:
@@ -142,7 +142,7 @@ class TimeTz(_TimeOfDay):
     storage = Storage("16s", _pack, _unpack)
     columns = Columns(order=Order.BY_KEY, input_of_settings=True)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         coerce = self.length_coercion(typmod, explicit=False)
         if coerce is None:
             return lambda text: parse_timetz(text, settings)
@@ -151,7 +151,7 @@ class TimeTz(_TimeOfDay):
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: format_timetz(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         coerce = self.length_coercion(typmod, explicit=False)
 
         def decode(data: bytes) -> object:

@@ -113,7 +113,7 @@ def parse_timestamptz(text: str, settings: FormatSettings = DEFAULT_FORMAT) -> i
 
 def precision_typmod(arguments: tuple[str, ...], name: str, suffix: str) -> int:
     """The modifier of timestamp(p) and time(p). Raises 22023."""
-    decode = INT4.text_decoder()
+    decode = INT4.input_function()
     numbers: list[Any] = [decode(argument) for argument in arguments]
     if len(numbers) != 1:
         raise SqlError("22023", "invalid type modifier")
@@ -141,7 +141,7 @@ class Timestamp(SqlType):
         self.storage = Storage("q")
         self.with_zone = oid == oids.TIMESTAMPTZ
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         decode = self._zoned_decoder(settings) if self.with_zone else self._local_decoder(settings)
         round_value = self.length_coercion(typmod, explicit=False)
         if round_value is None:
@@ -183,7 +183,7 @@ class Timestamp(SqlType):
             form = timestamp_formatter(settings)
         return lambda value: form(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         round_value = self.length_coercion(typmod, explicit=False)
 
         def decode(data: bytes) -> object:

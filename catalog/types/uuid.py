@@ -46,13 +46,13 @@ class Uuid(SqlType):
     storage = Storage("16s")
     columns = Columns(layout=Layout.FIXED_BYTES, sent_as_held=True)
 
-    def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
+    def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         return parse_uuid
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         return lambda value: format_uuid(value).encode()
 
-    def binary_decoder(self, typmod: int = -1) -> Callable[[bytes], object]:
+    def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         return _decode_binary
 
     def binary_encoder(self) -> Callable[[object], bytes]:

@@ -6,19 +6,23 @@ catalog can resolve, so they are read here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from catalog import types
 from catalog.errors import SqlError
 from catalog.functions import added, registry
-from catalog.functions.base import Function
+from catalog.functions.base import Function, Operator
 from catalog.system import numbering
 from catalog.types.array import read_array
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings
+from catalog.types.beside import LONG
+from catalog.types.oid import parse_oid
 from catalog.types.oids import (
     NAMED_ARRAY_TYPES,
     NAMED_TYPES,
+    OPERATOR_NAMES,
     REGCLASS,
     REGCOLLATION,
     REGNAMESPACE,
@@ -29,6 +33,8 @@ from catalog.types.oids import (
     REGROLE,
     REGTYPE,
 )
+from catalog.types.text import split_name
+from catalog.types.texts import WHITESPACE
 from catalog.types.user import FIRST_USER_OID
 from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail
@@ -59,12 +65,14 @@ def read_literal(environment: Environment, text: str, oid: int, typmod: int, loc
 
 
 def _read_reg(environment: Environment, text: str, oid: int) -> int:
-    stripped = text.strip()
-    if stripped == "-":
+    if len(text) > LONG:
+        detail = f"A name of {len(text)} characters names nothing."
+        raise SqlError("54000", "name is too long", detail=detail)
+    if text == "-" and oid not in OPERATOR_NAMES:
         return 0
-    if stripped.isascii() and stripped.isdigit():
-        return int(stripped)
-    return _REG_READERS[oid](environment, stripped)
+    if text.isascii() and text.isdigit():
+        return parse_oid(text)
+    return _REG_READERS[oid](environment, text)
 
 
 def _read_reg_array(environment: Environment, text: str, oid: int) -> Array:
@@ -74,54 +82,28 @@ def _read_reg_array(environment: Environment, text: str, oid: int) -> Array:
     return Array(tuple(values), dimensions, lower_bounds) if values else EMPTY_ARRAY
 
 
-def split_identifiers(text: str) -> tuple[str, ...]:
-    """'s."T"' -> ('s', 'T'). Raises 42602 for a malformed name."""
-    parts: list[str] = []
-    index, length = 0, len(text)
-    while True:
-        while index < length and text[index].isspace():
-            index += 1
-        if index < length and text[index] == '"':
-            part = ""
-            index += 1
-            while True:
-                end = text.find('"', index)
-                if end < 0:
-                    raise SqlError("42602", "invalid name syntax")
-                part += text[index:end]
-                index = end + 1
-                if index < length and text[index] == '"':
-                    part += '"'
-                    index += 1
-                    continue
-                break
-        else:
-            start = index
-            while index < length and text[index] != "." and not text[index].isspace():
-                index += 1
-            part = text[start:index].lower()
-        if not part:
-            raise SqlError("42602", "invalid name syntax")
-        parts.append(part)
-        while index < length and text[index].isspace():
-            index += 1
-        if index >= length:
-            return tuple(parts)
-        if text[index] != ".":
-            raise SqlError("42602", "invalid name syntax")
-        index += 1
+def _schema_of(environment: Environment, names: tuple[str, ...], what: str = "qualified") -> str | None:
+    """The schema that is said (DeconstructQualifiedName, LookupExplicitNamespace).
+
+    Raises 42601 for too many names, 0A000 for another database, 3F000, 42501.
+    """
+    if len(names) > 3:
+        raise SqlError("42601", f"improper {what} name (too many dotted names): {'.'.join(names)}")
+    if len(names) == 3 and names[0] != environment.database_name:
+        raise SqlError("0A000", f"cross-database references are not implemented: {'.'.join(names)}")
+    if len(names) == 1:
+        return None
+    if not environment.schema_oid(names[-2]):
+        raise SqlError("3F000", f'schema "{names[-2]}" does not exist')
+    environment.check_usage(names[-2])
+    return names[-2]
 
 
 def _read_class(environment: Environment, text: str) -> int:
-    names = split_identifiers(text)
-    if len(names) > 3:
-        raise SqlError("42601", f"improper relation name (too many dotted names): {text}")
-    schema = names[-2] if len(names) > 1 else None
-    environment.check_usage(schema)
+    names = split_name(text)
+    schema = _schema_of(environment, names, "relation")
     relation = environment.find_relation(schema, names[-1])
     if relation is None:
-        if schema is not None and not environment.schema_oid(schema):
-            raise SqlError("3F000", f'schema "{schema}" does not exist')
         raise undefined_table(schema, names[-1], -1)
     return relation.oid
 
@@ -139,7 +121,7 @@ def _read_type(environment: Environment, text: str) -> int:
 
 def _row_type(environment: Environment, text: str) -> int:
     """The OID of a table's row type, or of its array: no values of it exist, but catalogs tell of it."""
-    names = split_identifiers(text.removesuffix("[]"))
+    names = split_name(text.removesuffix("[]"))
     schema = names[-2] if len(names) > 1 else None
     environment.check_usage(schema)
     relation, is_array = environment.find_relation(schema, names[-1]), text.endswith("[]")
@@ -150,37 +132,36 @@ def _row_type(environment: Environment, text: str) -> int:
     return numbering.row_array_type(relation.oid) if is_array else numbering.row_type(relation.oid)
 
 
+def _only_name(text: str) -> str:
+    names = split_name(text)
+    if len(names) > 1:
+        raise SqlError("42602", "invalid name syntax")
+    return names[0]
+
+
 def _read_role(environment: Environment, text: str) -> int:
-    names = split_identifiers(text)
-    oid = environment.catalog.roles.get(names[0])
-    if oid is None or len(names) > 1:
-        raise SqlError("42704", f'role "{names[0]}" does not exist')
+    name = _only_name(text)
+    oid = environment.catalog.roles.get(name)
+    if oid is None:
+        raise SqlError("42704", f'role "{name}" does not exist')
     return oid
 
 
 def _read_namespace(environment: Environment, text: str) -> int:
-    names = split_identifiers(text)
-    oid = environment.schema_oid(names[0])
-    if not oid or len(names) > 1:
-        raise SqlError("3F000", f'schema "{names[0]}" does not exist')
+    name = _only_name(text)
+    oid = environment.schema_oid(name)
+    if not oid:
+        raise SqlError("3F000", f'schema "{name}" does not exist')
     return oid
 
 
-def _read_procedure(environment: Environment, text: str) -> int:
-    """A function by name, with its argument types in parentheses for regprocedure."""
-    name, parenthesis, arguments = text.partition("(")
-    names = split_identifiers(name)
-    schema = names[-2] if len(names) > 1 else None
-    environment.check_usage(schema)
-    found = _functions(names[-1], schema)
-    if parenthesis:
-        wanted = tuple(_read_type(environment, item) for item in arguments.rstrip(") ").split(",") if item.strip())
-        found = tuple(function for function in found if function.argument_types == wanted)
-    if not found:
-        raise SqlError("42883", f'function "{text}" does not exist')
-    if len(found) > 1:
-        raise SqlError("42725", f'more than one function named "{text}"')
-    return found[0].oid
+def _read_procedure(environment: Environment, text: str, types: tuple[int, ...] | None = None) -> int:
+    """A function by its name; by the types of its arguments too, where they are said."""
+    names = split_name(text)
+    found = _functions(names[-1], _schema_of(environment, names))
+    if types is not None:
+        found = tuple(function for function in found if function.argument_types == types)
+    return _only_one(found, f'function "{text}" does not exist', f'more than one function named "{text}"')
 
 
 def _functions(name: str, schema: str | None) -> tuple[Function, ...]:
@@ -193,45 +174,77 @@ def _functions(name: str, schema: str | None) -> tuple[Function, ...]:
     return tuple(found.values())
 
 
-def _read_operator(environment: Environment, text: str) -> int:
-    name, parenthesis, arguments = text.partition("(")
-    schema, _, bare = name.strip().rpartition(".")
-    environment.check_usage(schema)
-    built_in = registry.operators_named(bare) if schema in ("", "pg_catalog") else ()
-    found = (*built_in, *added.operators_named(bare, schema or None))
-    if parenthesis:
-        items = [item.strip() for item in arguments.rstrip(") ").split(",")]
-        wanted = tuple(0 if item.lower() == "none" else _read_type(environment, item) for item in items)
-        found = tuple(operator for operator in found if (operator.left, operator.right) == wanted)
+def _read_operator(environment: Environment, text: str, types: tuple[int, ...] | None = None) -> int:
+    names = split_name(text)
+    schema = _schema_of(environment, names)
+    built_in = registry.operators_named(names[-1]) if schema in (None, "pg_catalog") else ()
+    found = (*built_in, *added.operators_named(names[-1], schema))
+    if types is not None:
+        found = tuple(operator for operator in found if (operator.left, operator.right) == types)
+    return _only_one(found, f"operator does not exist: {text}", f"more than one operator named {text}")
+
+
+def _only_one(found: Sequence[Function | Operator], none: str, many: str) -> int:
     if not found:
-        raise SqlError("42883", f"operator does not exist: {text}")
+        raise SqlError("42883", none)
     if len(found) > 1:
-        raise SqlError("42725", f"more than one operator named {text}")
+        raise SqlError("42725", many)
     return found[0].oid
 
 
-def _with_arguments(read: Callable[[Environment, str], int]) -> Callable[[Environment, str], int]:
-    """The reader of a name that its arguments' types must follow (parseNameAndArgTypes)."""
+_BEFORE_TYPES = re.compile(r'(?:[^"(]|"[^"]*")*')
+_TYPE_NAME = re.compile(r'((?:[^"(),]|"[^"]*"|\([^()]*\))*)(,|\Z)')
 
-    def checked(environment: Environment, text: str) -> int:
-        if "(" not in text:
+
+def _with_types(read: Callable[..., int], operator: bool = False) -> Callable[[Environment, str], int]:
+    """The reader of a name that the types of its arguments must follow (parseNameAndArgTypes): NONE is one of an
+    operator's."""
+
+    def read_both(environment: Environment, text: str) -> int:
+        name = _BEFORE_TYPES.match(text)
+        if name is None or text[name.end() : name.end() + 1] != "(":
             raise SqlError("22P02", "expected a left parenthesis")
-        if not text.endswith(")"):
+        split_name(name[0])
+        within = text[name.end() + 1 :].rstrip(WHITESPACE)
+        if not within.endswith(")"):
             raise SqlError("22P02", "expected a right parenthesis")
-        return read(environment, text)
+        types = tuple(_argument_types(environment, within[:-1], operator))
+        if operator and len(types) < 2:
+            raise SqlError(
+                "42P02",
+                "missing argument",
+                hint="Use NONE to denote the missing argument of a unary operator.",
+            )
+        if operator and len(types) > 2:
+            raise SqlError("54023", "too many arguments", hint="Provide two argument types for operator.")
+        return read(environment, name[0], types)
 
-    return checked
+    return read_both
+
+
+def _argument_types(environment: Environment, text: str, none: bool) -> Iterator[int]:
+    at, more = 0, bool(text.strip(WHITESPACE))
+    while more:
+        found = _TYPE_NAME.match(text, at)
+        if found is None:
+            raise SqlError("22P02", "improper type name")
+        name, more, at = found[1].strip(WHITESPACE), bool(found[2]), found.end()
+        if not name:
+            raise SqlError("22P02", "expected a type name")
+        yield 0 if none and name.lower() == "none" else _read_type(environment, name)
 
 
 def _read_collation(environment: Environment, text: str) -> int:
-    return environment.find_collation(tuple(split_identifiers(text))).oid
+    names = split_name(text)
+    _schema_of(environment, names)
+    return environment.find_collation(names).oid
 
 
 _REG_READERS: dict[int, Callable[[Environment, str], int]] = {
     REGPROC: _read_procedure,
-    REGPROCEDURE: _with_arguments(_read_procedure),
+    REGPROCEDURE: _with_types(_read_procedure),
     REGOPER: _read_operator,
-    REGOPERATOR: _with_arguments(_read_operator),
+    REGOPERATOR: _with_types(_read_operator, operator=True),
     REGCLASS: _read_class,
     REGTYPE: _read_type,
     REGROLE: _read_role,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from itertools import product
 
@@ -12,8 +13,8 @@ from catalog.types.beside import LONG, LONG_SORTED
 from tests.oracle import PostgresServer
 from tests.samples import some
 from tests.server import ShoalServer
-from tests.torture.holding.values import MAKERS, MEGABYTE, TYPES, WAYS, copied, prepare, sent, table_of
-from tests.torture.holding.watching import HELD, Watch
+from tests.torture.holding.values import MAKERS, MEGABYTE, TYPES, UNITS, WAYS, Value, copied, prepare, sent, table_of
+from tests.torture.holding.watching import HELD, TRIES, Watch
 
 LARGE = (
     *(("int4[][]", "copy"), ("held_pair[]", "parameter"), ("int4multirange", "literal"), ("varbit", "copy")),
@@ -61,7 +62,7 @@ def given(connection: psycopg.Connection, type_: str, way: str, size: int) -> by
     return copied_out(connection, type_)
 
 
-@pytest.mark.parametrize("type_", some(TYPES, 3))
+@pytest.mark.parametrize("type_", some(MAKERS, 3))
 def test_they_are_what_postgresql_makes_of_them(
     watched: tuple[psycopg.Connection, Watch], beside: psycopg.Connection, type_: str
 ) -> None:
@@ -82,7 +83,7 @@ def test_they_are_so_where_a_process_reads_them(
     assert given(watched[0], type_, "copy", size) == given(beside, type_, "copy", size)
 
 
-@pytest.mark.parametrize("type_", some(TYPES, 16))
+@pytest.mark.parametrize("type_", some(MAKERS, 16))
 def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> None:
     connection, watch = watched
     made = MAKERS[type_](MEGABYTE)
@@ -114,6 +115,30 @@ def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, 
             state = error.sqlstate
     connection.execute("RESET statement_timeout")
     assert state in (None, "57014", *REFUSED)
+    assert seen.held <= HELD
+
+
+ANY = [Value(type_, unit, way, 60 * MEGABYTE) for type_ in TYPES for unit in UNITS for way in ("parameter", "copy")]
+
+
+@pytest.mark.parametrize("value", some(random.Random(1).sample(ANY, 240), 24), ids=str)
+def test_sixty_megabytes_of_anything(watched: tuple[psycopg.Connection, Watch], value: Value) -> None:
+    """A text that is no value of the type, or a long way to one."""
+    connection, watch = watched
+    connection.execute(f"SET statement_timeout = '{LATE}'")
+    made = value.text()
+    for left in reversed(range(TRIES)):  # what holds everybody does so each time
+        state = None
+        with watch.beside() as seen:
+            try:
+                WAYS[value.way](connection, value.type_, made)
+            except psycopg.Error as error:
+                state = error.sqlstate
+        assert state != "XX000"
+        if seen.held <= HELD or seen.held > 2 * HELD or not left:
+            break
+    connection.execute("RESET statement_timeout")
+    connection.execute(f"TRUNCATE {table_of(value.type_)}".encode())
     assert seen.held <= HELD
 
 

@@ -12,7 +12,7 @@ import psycopg
 from tests.server import ShoalServer
 from tests.torture.holding import formats
 from tests.torture.holding.calls import statements
-from tests.torture.holding.values import MAKERS, WAYS, cases, prepare, table_of
+from tests.torture.holding.values import WAYS, Value, cases, prepare, table_of
 from tests.torture.holding.watching import ENDS, HELD, MORE, TIMEOUT, TRIES, Watch, sigterm
 from tests.torture.planted import PlantedServer
 from tests.torture.trial import PLANTING, Result, planted_until
@@ -66,7 +66,7 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
                 worst, sent = max(worst, held), sent + 1
                 refused += state is not None
                 if problem:
-                    result.problems.append("{}: {} by {}, {} bytes".format(problem, *case))
+                    result.problems.append(f"{problem}: {case}")
                     tell(result.problems[-1])
             path = ("auto", "columnar")[number // 2 % 2]
             for _ in range(TRIES):
@@ -90,17 +90,16 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
     return result
 
 
-def _value(connection: psycopg.Connection, watch: Watch, case: tuple[str, str, int]) -> tuple[str, float, str | None]:
+def _value(connection: psycopg.Connection, watch: Watch, case: Value) -> tuple[str, float, str | None]:
     """What is wrong with how a long value is taken, how long others waited, and how it was refused."""
-    type_, way, size = case
-    made = MAKERS[type_](size)
+    made = case.text()
     state: str | None = None
     with watch.beside() as seen:
         try:
-            WAYS[way](connection, type_, made)
+            WAYS[case.way](connection, case.type_, made)
         except psycopg.Error as error:
             state = error.sqlstate
-    connection.execute(f"TRUNCATE {table_of(type_)}".encode())
+    connection.execute(f"TRUNCATE {table_of(case.type_)}".encode())
     problem = "XX000" if state == "XX000" else f"held everybody for {seen.held:.2f} s" if seen.held > HELD else ""
     return problem, seen.held, state
 

@@ -1,12 +1,16 @@
-"""Long values of every kind of type, in each way in which a client can send one, at sizes of a megabyte and more."""
+"""Long values of every type, in each way in which a client can send one, at sizes of a megabyte and more: such as the
+type has, and texts that are none of its values."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import psycopg
 from psycopg.pq import ExecStatus
+
+from catalog import types
 
 MEGABYTE = 1 << 20
 SIZES = (1, 60)  # megabytes
@@ -59,7 +63,28 @@ MAKERS: dict[str, Callable[[int], str]] = {
     "oidvector": _repeated("", "17 ", "1"),
     "int2vector": _repeated("", "17 ", "1"),
 }  # fmt: skip
-TYPES = tuple(MAKERS)
+BUILT_IN = tuple(name for name, known in types.by_name.items() if known.category not in "APXZ")
+TYPES = tuple(dict.fromkeys((*MAKERS, *BUILT_IN)))
+UNITS = ("7", "0", "a", " ", "-", "{", '"', "\\", "é", "1,", "1.", "1:", "1-", "12e3", "(1,2)", "1 day ", "\\x ", "[1,")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One that is sent. `unit`: what its text repeats; "": it is one of the type's own."""
+
+    type_: str
+    unit: str
+    way: str
+    size: int  # bytes
+
+    def __str__(self) -> str:
+        return f"{self.type_} of {self.unit!r} by {self.way}, {self.size} bytes"
+
+    def text(self) -> str:
+        if not self.unit:
+            return MAKERS[self.type_](self.size)
+        return self.unit * (self.size // len(self.unit.encode()))
+
 
 PREPARED = (
     "CREATE EXTENSION IF NOT EXISTS hstore",
@@ -69,13 +94,17 @@ PREPARED = (
 )
 
 
+def _quoted(type_: str) -> str:
+    return f'"{type_}"' if type_ in BUILT_IN else type_  # "char" is not char
+
+
 def table_of(type_: str) -> str:
     return f"held_values_{TYPES.index(type_)}"
 
 
 def prepare(connection: psycopg.Connection) -> None:
     """Types and a table for each type."""
-    for statement in (*PREPARED, *(f"CREATE TABLE {table_of(type_)} (x {type_})" for type_ in TYPES)):
+    for statement in (*PREPARED, *(f"CREATE TABLE {table_of(type_)} (x {_quoted(type_)})" for type_ in TYPES)):
         connection.execute(statement.encode())
 
 
@@ -131,9 +160,13 @@ WAYS: dict[str, Callable[[psycopg.Connection, str, str], None]] = {
 }
 
 
-def cases(seed: int) -> Iterator[tuple[str, str, int]]:
-    """Type, way and size in bytes, in an order of the seed; without end."""
+def cases(seed: int) -> Iterator[Value]:
+    """In an order of the seed; without end."""
     chance = random.Random(seed)
     while True:
-        megabytes = chance.choice((*SIZES, chance.uniform(*SIZES)))
-        yield chance.choice(TYPES), chance.choice(tuple(WAYS)), int(megabytes * MEGABYTE)
+        size = int(chance.choice((*SIZES, chance.uniform(*SIZES))) * MEGABYTE)
+        way = chance.choice(tuple(WAYS))
+        if chance.random() < 0.5:
+            yield Value(chance.choice(tuple(MAKERS)), "", way, size)
+        else:
+            yield Value(chance.choice(TYPES), chance.choice(UNITS), way, size)
