@@ -210,7 +210,11 @@ class Serial:
             return
         self.check()
         self._points.add(key)
-        self._read(lambda other: other.has_written(key))
+        try:
+            self._read(lambda other: other.has_written(key))
+        except SqlError:
+            self._points.discard(key)  # it fails again if it is read again: the statement may run once more
+            raise
 
     def read_range(self, low: bytes, high: bytes) -> None:
         """[low, high). Raises 40001."""
@@ -218,7 +222,11 @@ class Serial:
             return
         self.check()
         self._ranges.add((low, high))
-        self._read(lambda other: other.has_written_in(low, high))
+        try:
+            self._read(lambda other: other.has_written_in(low, high))
+        except SqlError:
+            self._ranges.discard((low, high))
+            raise
 
     def read_tables(self, storage_ids: Iterable[int]) -> None:
         """Whole tables. Raises 40001."""
@@ -243,7 +251,11 @@ class Serial:
         self.check()
         self.wrote = True
         self._written.update(new)
-        self._written_conflicts(new)
+        try:
+            self._written_conflicts(new)
+        except SqlError:
+            self._written.difference_update(new)  # as of what is read
+            raise
 
     def would_write(self, storage_ids: Iterable[int]) -> None:
         """A key is there already that the statement was to write into one of these tables or indexes: whether it
@@ -290,16 +302,15 @@ class Serial:
 
     def _conflict(self, reader: Serial, writer: Serial) -> None:
         """A new edge from reader to writer, one of which is this transaction (OnConflict_CheckForSerializationFailure).
-        Raises 40001 if this one has to end; another one that has to is marked."""
+        Raises 40001 if this one has to end, without the edge; another one that has to is marked."""
+        if _writer_is_pivot(reader, writer) or _reader_is_pivot(reader, writer):
+            if writer is self:
+                raise failure("identification as a pivot, during write")
+            if writer.prepared:
+                raise failure("conflict out to pivot, during read")
+            writer.doomed = True
         reader.outs.add(writer)
         writer.ins.add(reader)
-        if not (_writer_is_pivot(reader, writer) or _reader_is_pivot(reader, writer)):
-            return
-        if writer is self:
-            raise failure("identification as a pivot, during write")
-        if writer.prepared:
-            raise failure("conflict out to pivot, during read")
-        writer.doomed = True
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -46,6 +49,13 @@ def play(dsn: str, *steps: tuple[int, str], level: str = "SERIALIZABLE") -> list
         for connection in connections.values():
             connection.close()
     return found
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 FAILED, OK = "40001", "ok"
@@ -235,3 +245,59 @@ def test_a_commit_that_fails_leaves_nothing_of_its_transaction_behind(dsn: str) 
         assert other.execute("SELECT pg_try_advisory_lock(5)").fetchone() == (True,)
         other.execute("UPDATE on_call SET duty = true")
         assert other.execute("SELECT balance FROM accounts WHERE id = 1").fetchone() == (100,)
+
+
+@pytest.mark.parametrize("read", ["doctor = 'bob'", "doctor = 'bob' FOR UPDATE", "doctor BETWEEN 'b' AND 'c'", "true"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        leave("bob"),
+        "DELETE FROM on_call WHERE doctor = 'bob'",
+        "INSERT INTO on_call VALUES ('bob', false) ON CONFLICT (doctor) DO UPDATE SET duty = false",
+        "UPDATE on_call SET duty = NOT duty WHERE doctor < 'c' AND doctor > 'b'",
+    ],
+)
+def test_what_has_failed_fails_again_after_a_savepoint(dsn: str, read: str, write: str) -> None:
+    steps = (
+        *((1, f"SELECT * FROM on_call WHERE {read}"), (2, "SELECT * FROM on_call WHERE doctor = 'alice'")),
+        *((1, leave("alice")), (1, "COMMIT"), (2, "SAVEPOINT s")),
+        *((2, write), (2, "ROLLBACK TO s"), (2, write), (2, "ROLLBACK TO s"), (2, write), (2, "COMMIT")),
+    )
+    assert play(dsn, *steps) == [*[OK] * 5, FAILED, OK, FAILED, OK, FAILED, OK]
+
+
+@pytest.mark.parametrize(
+    ("lock", "write"),
+    [
+        ("SELECT * FROM on_call WHERE doctor = 'bob' FOR UPDATE", leave("bob")),
+        ("SELECT * FROM on_call WHERE doctor = 'bob' FOR SHARE", leave("bob")),
+        ("LOCK TABLE on_call IN SHARE ROW EXCLUSIVE MODE", leave("bob")),
+        ("LOCK TABLE on_call IN EXCLUSIVE MODE", "DELETE FROM on_call WHERE doctor = 'bob'"),
+        (
+            "SELECT pg_advisory_xact_lock(1)",
+            "UPDATE on_call SET duty = false FROM (SELECT pg_advisory_xact_lock(1)) l WHERE doctor = 'bob'",
+        ),
+    ],
+)
+@pytest.mark.parametrize("reads", ["doctor = 'bob'", "duty"])
+def test_whoever_waits_for_a_lock_fails_as_whoever_does_not(dsn: str, lock: str, write: str, reads: str) -> None:
+    """What had the lock is not durable yet when the other one goes on, and runs once more."""
+    with (
+        ThreadPoolExecutor(1) as pool,
+        psycopg.connect(dsn, autocommit=True) as first,
+        psycopg.connect(dsn, autocommit=True) as second,
+        psycopg.connect(dsn, autocommit=True) as third,
+    ):
+        for connection in (first, second):
+            connection.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        first.execute(lock.encode())
+        first.execute(f"SELECT * FROM on_call WHERE {reads}".encode())
+        second.execute("SELECT * FROM on_call WHERE doctor = 'alice'")
+        first.execute(leave("alice").encode())
+        waits = pool.submit(second.execute, write.encode())
+        query = f"SELECT 1 FROM pg_stat_activity WHERE pid = {second.info.backend_pid} AND wait_event_type = 'Lock'"
+        until(lambda: third.execute(query.encode()).fetchone() is not None)
+        first.execute("COMMIT")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            waits.result(30)
+            second.execute("COMMIT")
