@@ -327,7 +327,8 @@ def _float_to_char(precision: int, rounded: Callable[[float], float]) -> Callabl
                 return f"{value: .{form.post}e}" if math.isfinite(value) else _overflown_exponent(form)
             shifted = value
             if form.multiplied:
-                shifted = rounded(value * 10.0**form.multiplier)
+                power = rounded(float(f"1e{form.multiplier}"))  # infinity where there is no such number
+                shifted = rounded(value * power)
                 form.pre += form.multiplier
             length = len(_fixed(abs(shifted), 0))
             if length >= precision:

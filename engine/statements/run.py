@@ -322,10 +322,12 @@ async def current(session: Session, prepared: Prepared, fixed: bool = True) -> P
 
 
 async def locked(session: Session, prepared: Prepared, fixed: bool = True) -> Prepared:
-    """Takes the statement's table locks, and plans it again if the schema has changed meanwhile. Raises what
-    planning raises, 40P01, 55P03, 25006."""
+    """Takes the statement's table locks, and plans it again if the schema has changed meanwhile. The one snapshot of a
+    transaction is taken before it waits, as PostgreSQL does. Raises what planning raises, 40P01, 55P03, 25006."""
     transaction = session.transaction
     assert transaction is not None
+    if transaction.before_snapshot is not None:
+        await begun(session, transaction)
     while True:
         for oid, mode in prepared.plan.locks:
             await session.lock_table(transaction, oid, mode)

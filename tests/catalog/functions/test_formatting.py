@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from itertools import product
 from typing import Any
 
 import psycopg
+import pytest
 
 from catalog.types.base import FormatSettings
 from tests.catalog.functions.expressions import check
+from tests.samples import some
 
 NUMBER_TEMPLATES = (
     "9", "99", "999.99", "FM999.99", "FM990.00", "000.000", "S999", "999S", "SG999", "999SG", "MI999", "999MI", "999PR",
@@ -29,6 +33,30 @@ def test_numbers_to_text(postgres: psycopg.Connection[Any]) -> None:
         ("float4", ("0", "1.5", "-12.345", "1e10", "0.1", "123456.7")),
     ):  # fmt: skip
         check(postgres, ["to_char({a}, {b})"], a=(type_name, values), b=("text", (*NUMBER_TEMPLATES, None)))
+
+
+BEGINNINGS = ("", "9", "FM", "V", "S", "9.", "9V", "B", "FM9.9")
+UNITS = (
+    "9", "0", "V9", "9V9", "V99", "D9", "G9", ",9", ".9", "EEEE", "RN", "PR9", "S9", "9S", "MI9", "PL9", "SG9", "TH",
+    "FM9", "L9", "B9", '"a"9', "V", "9EEEE",
+)  # fmt: skip
+EXTREMES = {
+    "int4": ("0", "-5", "2147483647"),
+    "int8": ("0", "-7", "9223372036854775807"),
+    "numeric": ("0", "1.5", "-123456.789", "1e30", "NaN", "Infinity"),
+    "float4": ("0", "1.5", "-3.4e38", "1e-40", "NaN", "-Infinity"),
+    "float8": ("0", "1.5", "-1e308", "1e-310", "NaN", "Infinity"),
+}
+
+
+@pytest.mark.parametrize("seed", some(range(12), 12))
+def test_extreme_numbers_by_long_templates(postgres: psycopg.Connection[Any], seed: int) -> None:
+    cases = [*product(EXTREMES, BEGINNINGS, UNITS, (1, 3, 40, 320, 1000))]
+    texts = []
+    for type_name, beginning, unit, times in random.Random(seed).sample(cases, 120):
+        template = beginning + unit * times
+        texts += [f"to_char('{value}'::{type_name}, '{template}')" for value in EXTREMES[type_name]]
+    check(postgres, texts)
 
 
 def test_text_to_numbers(postgres: psycopg.Connection[Any]) -> None:
