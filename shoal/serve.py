@@ -26,6 +26,7 @@ import uvloop
 
 from catalog import patience
 from catalog.errors import SqlError
+from catalog.types import beside
 from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
 from engine.foreground import Place, foreground
@@ -67,6 +68,7 @@ def serve(config: Config, as_json: bool = False, sources: ConfigSources | None =
     sys.setswitchinterval(0.0001)
     raise_stack_limits()
     patience.watch()
+    beside.use()
     configure(config.log_format, _node_name(config))
     status: int = uvloop.run(_run(config, as_json, sources or ConfigSources.of_config(config)))
     return status

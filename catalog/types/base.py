@@ -32,7 +32,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple, cast
 
 from catalog.errors import SqlError
-from catalog.types import beside
+from catalog.types import long_values
 
 
 class Interval(NamedTuple):
@@ -293,13 +293,15 @@ class SqlType:
     storage: Storage
     delimiter: str = ","  # pg_type.typdelim: what stands between elements in the text of arrays
     columns: Columns = Columns()
-    long: int | None = beside.LONG  # bytes of a value from which on a process of its own reads it; None: no process
+    long: int | None = (
+        long_values.LONG
+    )  # bytes of a value from which on a process of its own reads it; None: no process
 
     # --- text form ---------------------------------------------------------------------------------------------
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         """The input function as statements call it, with texts of any length."""
         read = self.input_function(settings, typmod)
-        return read if self.long is None else beside.text_reader(self, read, settings, typmod, self.long)
+        return read if self.long is None else long_values.text_reader(self, read, settings, typmod, self.long)
 
     def input_function(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
         """Makes it: text -> internal form, with the modifier applied as an input function would.
@@ -318,7 +320,7 @@ class SqlType:
         read = self.receive_function(typmod)
         if self.long is None or self.length > 0:
             return read
-        return beside.binary_reader(self, read, typmod, self.long)
+        return long_values.binary_reader(self, read, typmod, self.long)
 
     def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
         """Makes it. Raises 22P03 (bad binary form), 08P01 (wrong length)."""
@@ -330,7 +332,7 @@ class SqlType:
 
     # --- long values -------------------------------------------------------------------------------------------
     def of_stored(self, stored: bytes) -> object:
-        """The value of which this is stored, with it, where the type can have it so (catalog/types/beside.py)."""
+        """The value of which this is stored, with it, where the type can have it so (catalog/types/long_values.py)."""
         return self.storage.load(stored)
 
     def with_stored(self, value: object) -> object:

@@ -16,74 +16,47 @@ make that takes a second for a megabyte, and whoever stores it may be the thread
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from catalog import patience, processes, usertypes
 from catalog.errors import SqlError
+from catalog.types import long_values, lookup
+from catalog.types.base import FormatSettings, SqlType
+from catalog.types.datetime import now_reading, reading_constants
+from catalog.types.json import canonical
+from catalog.types.json_text import check_json
 
-if TYPE_CHECKING:
-    from catalog.types.base import FormatSettings, SqlType
-
-LONG_JSON = 2 << 20  # characters, which take 0.1 s
-LONG = 1 << 20  # characters or bytes of other types
-LONG_SORTED = 1 << 18  # the same of types that put their parts in order, which is one step of C
 SHOWN = 1000  # characters of a long value that errors show
-SOME = 1 << 14  # from which on what is stored of a value is worth making at once
 READ, TIMELY = b"+", b"t"  # TIMELY: the value means the time at which its transaction began
 _PACKAGES = str(Path(__file__).resolve().parent.parent.parent)
 _PARTS = ("message", "detail", "hint", "context")
 
 
-def goes_beside(text: str) -> bool:
-    """Whether JSON is read by another process: where this is a thread beside the one that serves everybody."""
-    return len(text) > LONG_JSON and _beside_watched()
+def use() -> None:
+    """From now on threads beside the one that serves everybody (catalog/patience.py) leave long values to processes."""
+    long_values.use(_Processes())
 
 
-def _beside_watched() -> bool:
-    from catalog import patience  # it knows meters of memory, and these know types
+class _Processes:
+    """See catalog/types/long_values.py."""
 
-    return patience.beside_watched()
+    def holds_others(self) -> bool:
+        return patience.beside_watched()
 
+    def value(self, sql_type: SqlType, kind: str, data: bytes, settings: FormatSettings | None, typmod: int) -> bytes:
+        return _read_value(sql_type, kind, data, settings, typmod)
 
-def text_reader(
-    sql_type: SqlType, decode: Callable[[str], object], settings: FormatSettings, typmod: int, long: int
-) -> Callable[[str], object]:
-    """The input function of a type, `decode`, as threads are to call it."""
-
-    def read(text: str) -> object:
-        if len(text) < SOME or not _beside_watched():
-            return decode(text)
-        if len(text) <= long:
-            return sql_type.with_stored(decode(text))
-        return sql_type.of_stored(_read_value(sql_type, "text", text.encode(), settings, typmod))
-
-    return read
-
-
-def binary_reader(
-    sql_type: SqlType, decode: Callable[[bytes], object], typmod: int, long: int
-) -> Callable[[bytes], object]:
-    """The same of its receive function."""
-
-    def read(data: bytes) -> object:
-        if len(data) < SOME or not _beside_watched():
-            return decode(data)
-        if len(data) <= long:
-            return sql_type.with_stored(decode(data))
-        return sql_type.of_stored(_read_value(sql_type, "binary", data, None, typmod))
-
-    return read
+    def json(self, text: str, kind: str) -> str:
+        return read_beside(text, kind)
 
 
 def _read_value(sql_type: SqlType, kind: str, data: bytes, settings: FormatSettings | None, typmod: int) -> bytes:
-    from catalog import usertypes  # which is made of the types
-    from catalog.types.datetime import now_reading
-
     reading = now_reading()
     described = {
         "oid": sql_type.oid,
@@ -106,8 +79,6 @@ def read_beside(text: str, kind: str) -> str:
 
 def _run(kind: str, given: bytes) -> bytes:
     """What the process says, READ or TIMELY first. Raises what the reading raises."""
-    from catalog import processes
-
     allowed = processes.allowed()
     command = [sys.executable, "-P", "-m", __name__, kind, str(sys.getrecursionlimit()), str(allowed)]
     environment = {"PYTHONPATH": _PACKAGES, "LANG": "C.UTF-8"}
@@ -131,13 +102,9 @@ def _run(kind: str, given: bytes) -> bytes:
 
 def main(kind: str, depth: str, memory: str) -> None:
     """The process."""
-    import gc
-
-    from catalog.processes import limit_memory
-
     gc.disable()  # it makes millions of objects, none of which refers to itself, and ends
     sys.setrecursionlimit(int(depth))
-    limit_memory(int(memory))
+    processes.limit_memory(int(memory))
     try:
         answer = _answer(kind)
     except SqlError as error:
@@ -154,9 +121,6 @@ def _cut(part: str | None) -> str | None:
 
 def _answer(kind: str) -> bytes:
     if kind in ("check", "jsonb"):
-        from catalog.types.json import canonical
-        from catalog.types.json_text import check_json
-
         text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
         if kind == "jsonb":
             return READ + canonical(text).encode("utf-8", "surrogatepass")
@@ -164,12 +128,8 @@ def _answer(kind: str) -> bytes:
         return READ
     described = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
-    from catalog import types, usertypes
-    from catalog.types.base import FormatSettings
-    from catalog.types.datetime import reading_constants
-
     usertypes.learn(described["types"])
-    sql_type, typmod = types.lookup(described["oid"]), described["typmod"]
+    sql_type, typmod = lookup(described["oid"]), described["typmod"]
     with reading_constants(*described["reading"]) if described["reading"] else nullcontext() as reading:
         if kind == "binary":
             value = sql_type.receive_function(typmod)(data)
@@ -181,6 +141,4 @@ def _answer(kind: str) -> bytes:
 if __name__ == "__main__":
     main(*sys.argv[1:])
     sys.stdout.flush()
-    import os
-
     os._exit(0)  # without taking millions of objects apart

@@ -15,7 +15,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
-from catalog.types.beside import LONG_SORTED
+from catalog.types.long_values import LONG_SORTED
 from catalog.types.text import TEXT
 from catalog.types.texts import WHITESPACE, decode_utf8, null_byte
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
-from catalog.types.beside import goes_beside, read_beside
 from catalog.types.json_text import Number, Pairs, check_json, decode_json, decoded, decoder
+from catalog.types.long_values import json_reader
 from catalog.types.numeric import encode_key, format_numeric, parse_numeric
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8, null_byte, text_key
@@ -58,8 +58,8 @@ def _key_order(key: str) -> tuple[int, bytes]:
 
 def parse_jsonb(text: str) -> str:
     """The canonical text. Raises 22P02, 22P05, 22003, 54001."""
-    if goes_beside(text):
-        return read_beside(text, "jsonb")
+    if (reader := json_reader(text)) is not None:
+        return reader.json(text, "jsonb")
     try:
         return render_jsonb(decode_json(text))
     except RecursionError:
@@ -102,8 +102,8 @@ def canonical(text: str) -> str:
 def _parse_json(text: str) -> object:
     if "\0" in text:
         raise null_byte()
-    if goes_beside(text):
-        read_beside(text, "check")
+    if (reader := json_reader(text)) is not None:
+        reader.json(text, "check")
     else:
         check_json(text)
     return text

@@ -14,7 +14,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Parts, SqlType, Storage
-from catalog.types.beside import LONG_SORTED
+from catalog.types.long_values import LONG_SORTED
 from catalog.types.range import RANGES, Range, RangeType
 from catalog.types.texts import WHITESPACE
 

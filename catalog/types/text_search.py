@@ -11,7 +11,7 @@ from catalog.text_search import queries, vectors
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operand, Operation, Query
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
-from catalog.types.beside import LONG_SORTED
+from catalog.types.long_values import LONG_SORTED
 from catalog.types.text import TEXT
 from catalog.types.texts import decode_utf8
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.pq import DiagnosticField
 
-from catalog.types.beside import LONG
+from catalog.types.long_values import LONG
 from tests.oracle import PostgresServer
 from tests.samples import some
 from tests.server import ShoalServer

@@ -17,7 +17,7 @@ from catalog.functions.base import Function, Operator
 from catalog.system import numbering
 from catalog.types.array import read_array
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings
-from catalog.types.beside import LONG
+from catalog.types.long_values import LONG
 from catalog.types.oid import parse_oid
 from catalog.types.oids import (
     NAMED_ARRAY_TYPES,

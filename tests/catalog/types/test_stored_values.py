@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog import patience
-from catalog.types import beside, lookup, oids
+from catalog.types import beside, long_values, lookup, oids
 from catalog.types.array import ArrayType
 from catalog.types.base import Array, Parts, StoredArray, is_stored
 
@@ -36,10 +36,10 @@ def test_what_is_stored_is_the_same(monkeypatch: pytest.MonkeyPatch, oid: int, l
     sent = sql_type.binary_encoder()(known)
     store: Any = sql_type.storage.to_storage
     monkeypatch.setattr(patience, "beside_watched", lambda: True)
-    monkeypatch.setattr(beside, "SOME", 1)
-    if length == "long":  # whose default is that of each reader
-        monkeypatch.setattr(beside.text_reader, "__defaults__", (0,))
-        monkeypatch.setattr(beside.binary_reader, "__defaults__", (0,))
+    monkeypatch.setattr(long_values, "SOME", 1)
+    beside.use()
+    if length == "long":
+        monkeypatch.setattr(sql_type, "long", 0)
     decoder: Any = sql_type.binary_decoder() if binary else sql_type.text_decoder()
     found = decoder(sent if binary else VALUES[oid])
     assert found == known
@@ -53,7 +53,8 @@ def test_what_is_stored_is_the_same(monkeypatch: pytest.MonkeyPatch, oid: int, l
 def test_another_type_stores_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """varchar[] is text[] without a conversion, but what is stored names its elements' type."""
     monkeypatch.setattr(patience, "beside_watched", lambda: True)
-    monkeypatch.setattr(beside, "SOME", 1)
+    monkeypatch.setattr(long_values, "SOME", 1)
+    beside.use()
     value = lookup(oids.VARCHAR_ARRAY).text_decoder()("{a,b}")
     assert isinstance(value, StoredArray)
     plain = lookup(oids.TEXT_ARRAY).storage.to_storage
@@ -75,7 +76,8 @@ def test_parts_compare_and_join_as_tuples() -> None:
 @pytest.mark.parametrize("oid", (oids.INT4_ARRAY, oids.PATH, oids.POLYGON))
 def test_what_is_made_of_one_is_stored_as_it_is(monkeypatch: pytest.MonkeyPatch, oid: int) -> None:
     monkeypatch.setattr(patience, "beside_watched", lambda: True)
-    monkeypatch.setattr(beside, "SOME", 1)
+    monkeypatch.setattr(long_values, "SOME", 1)
+    beside.use()
     sql_type = lookup(oid)
     store: Any = sql_type.storage.to_storage
     known: Any = sql_type.text_decoder()(VALUES[oid])
@@ -93,7 +95,8 @@ def test_what_is_made_of_one_is_stored_as_it_is(monkeypatch: pytest.MonkeyPatch,
 def test_arrays_of_users_types_that_are_made_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their stored form names no element type."""
     monkeypatch.setattr(patience, "beside_watched", lambda: True)
-    monkeypatch.setattr(beside, "SOME", 1)
+    monkeypatch.setattr(long_values, "SOME", 1)
+    beside.use()
     element = copy(lookup(oids.INT4))
     element.oid = 0  # as usertypes._Stored
     of_users = ArrayType(0, "", lookup(oids.INT4))

@@ -9,7 +9,7 @@ from itertools import product
 import psycopg
 import pytest
 
-from catalog.types.beside import LONG, LONG_SORTED
+from catalog.types.long_values import LONG, LONG_SORTED
 from tests.oracle import PostgresServer
 from tests.samples import some
 from tests.server import ShoalServer
