@@ -209,24 +209,16 @@ class Serial:
         if key in self._points:
             return
         self.check()
-        self._points.add(key)
-        try:
-            self._read(lambda other: other.has_written(key))
-        except SqlError:
-            self._points.discard(key)  # it fails again if it is read again: the statement may run once more
-            raise
+        self._read(lambda other: other.has_written(key))
+        self._points.add(key)  # if that has not failed: the statement may run once more, and is to fail again
 
     def read_range(self, low: bytes, high: bytes) -> None:
         """[low, high). Raises 40001."""
         if (low, high) in self._ranges:
             return
         self.check()
+        self._read(lambda other: other.has_written_in(low, high))
         self._ranges.add((low, high))
-        try:
-            self._read(lambda other: other.has_written_in(low, high))
-        except SqlError:
-            self._ranges.discard((low, high))
-            raise
 
     def read_tables(self, storage_ids: Iterable[int]) -> None:
         """Whole tables. Raises 40001."""
@@ -250,12 +242,8 @@ class Serial:
             return
         self.check()
         self.wrote = True
+        self._written_conflicts(new)
         self._written.update(new)
-        try:
-            self._written_conflicts(new)
-        except SqlError:
-            self._written.difference_update(new)  # as of what is read
-            raise
 
     def would_write(self, storage_ids: Iterable[int]) -> None:
         """A key is there already that the statement was to write into one of these tables or indexes: whether it
