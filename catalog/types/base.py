@@ -293,9 +293,7 @@ class SqlType:
     storage: Storage
     delimiter: str = ","  # pg_type.typdelim: what stands between elements in the text of arrays
     columns: Columns = Columns()
-    long: int | None = (
-        long_values.LONG
-    )  # bytes of a value from which on a process of its own reads it; None: no process
+    long: int | None = long_values.LONG  # bytes from which on a process reads a value; None: none does
 
     # --- text form ---------------------------------------------------------------------------------------------
     def text_decoder(self, settings: FormatSettings = DEFAULT_FORMAT, typmod: int = -1) -> Callable[[str], object]:
