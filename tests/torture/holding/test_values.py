@@ -14,7 +14,7 @@ from tests.oracle import PostgresServer
 from tests.samples import some
 from tests.server import ShoalServer
 from tests.torture.holding.values import MAKERS, MEGABYTE, TYPES, UNITS, WAYS, Value, copied, prepare, sent, table_of
-from tests.torture.holding.watching import HELD, TRIES, Watch
+from tests.torture.holding.watching import HELD, Watch, one_of_tries
 
 LARGE = (
     *(("int4[][]", "copy"), ("held_pair[]", "parameter"), ("int4multirange", "literal"), ("varbit", "copy")),
@@ -62,6 +62,20 @@ def given(connection: psycopg.Connection, type_: str, way: str, size: int) -> by
     return copied_out(connection, type_)
 
 
+def watched_value(
+    watched: tuple[psycopg.Connection, Watch], type_: str, way: str, made: str
+) -> tuple[str | None, float]:
+    """How a value was refused, and for how many seconds it held others."""
+    connection, watch = watched
+    state = None
+    with watch.beside() as seen:
+        try:
+            WAYS[way](connection, type_, made)
+        except psycopg.Error as error:
+            state = error.sqlstate
+    return state, seen.held
+
+
 @pytest.mark.parametrize("type_", some(MAKERS, 3))
 def test_they_are_what_postgresql_makes_of_them(
     watched: tuple[psycopg.Connection, Watch], beside: psycopg.Connection, type_: str
@@ -84,62 +98,46 @@ def test_they_are_so_where_a_process_reads_them(
 
 
 @pytest.mark.parametrize("type_", some(MAKERS, 16))
+@one_of_tries
 def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> None:
-    connection, watch = watched
+    connection, _ = watched
     made = MAKERS[type_](MEGABYTE)
     held = {}
     for way in ("literal", "parameter", "copy"):
         connection.execute(f"TRUNCATE {table_of(type_)}".encode())
-        state = None
-        with watch.beside() as seen:
-            try:
-                WAYS[way](connection, type_, made)
-            except psycopg.Error as error:
-                state = error.sqlstate
-        held[way] = seen.held
+        state, held[way] = watched_value(watched, type_, way, made)
         assert state in (None, *REFUSED)
     assert max(held.values()) <= HELD, held
 
 
 @pytest.mark.parametrize(("type_", "way"), some(LARGE, 4))
+@one_of_tries
 def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, way: str) -> None:
-    connection, watch = watched
+    connection, _ = watched
     connection.execute(f"TRUNCATE {table_of(type_)}".encode())
     connection.execute(f"SET statement_timeout = '{LATE}'")
     made = MAKERS[type_](60 * MEGABYTE)
-    state = None
-    with watch.beside() as seen:
-        try:
-            WAYS[way](connection, type_, made)
-        except psycopg.Error as error:
-            state = error.sqlstate
+    state, held = watched_value(watched, type_, way, made)
     connection.execute("RESET statement_timeout")
     assert state in (None, "57014", *REFUSED)
-    assert seen.held <= HELD
+    assert held <= HELD
 
 
 ANY = [Value(type_, unit, way, 60 * MEGABYTE) for type_ in TYPES for unit in UNITS for way in ("parameter", "copy")]
 
 
 @pytest.mark.parametrize("value", some(random.Random(1).sample(ANY, 240), 24), ids=str)
+@one_of_tries
 def test_sixty_megabytes_of_anything(watched: tuple[psycopg.Connection, Watch], value: Value) -> None:
     """A text that is no value of the type, or a long way to one."""
-    connection, watch = watched
+    connection, _ = watched
     connection.execute(f"SET statement_timeout = '{LATE}'")
     made = value.text()
-    for left in reversed(range(TRIES)):  # what holds everybody does so each time
-        state = None
-        with watch.beside() as seen:
-            try:
-                WAYS[value.way](connection, value.type_, made)
-            except psycopg.Error as error:
-                state = error.sqlstate
-        assert state != "XX000"
-        if seen.held <= HELD or seen.held > 2 * HELD or not left:
-            break
+    state, held = watched_value(watched, value.type_, value.way, made)
     connection.execute("RESET statement_timeout")
     connection.execute(f"TRUNCATE {table_of(value.type_)}".encode())
-    assert seen.held <= HELD
+    assert state != "XX000"
+    assert held <= HELD
 
 
 @pytest.mark.parametrize("type_", ["int4[][]", "held_pair[]", "int4multirange", "polygon", "path", "varbit", "hstore"])
