@@ -111,8 +111,7 @@ class ModifyPlan(CompiledPlan):
             run, notes = InsertCompiler(shell, self._statement).compile()
         else:
             change = ChangeCompiler(shell, self._statement)
-            by_key = change.one_row and not change.finder.looks_up_an_index
-            self.finds_rows = not by_key or has_sublink(self._statement)
+            self.finds_rows = not change.by_key or has_sublink(self._statement)
             run, notes = change.compile()
         self._notes = notes
         return run
@@ -474,6 +473,7 @@ class ChangeCompiler:
         self.after = QueryCompiler(shell.code, shell.catalog, shell.settings, query, None)  # sees the locked row
         self.joined = bool(statement.from_items)
         self.one_row = self.finder.at_most_one_row and not self.joined
+        self.by_key = self.one_row and not self.finder.looks_up_an_index
         shell.may_leave = not self.one_row
         assignments = statement.assignments if isinstance(statement, tree.Update) else ()
         # A sub-query may give up: before the only row is written that is no harm, before a later one it would be.
@@ -539,6 +539,11 @@ class ChangeCompiler:
             code.line(f"stored = transaction.get_to_change({key})")
         else:
             code.line(f"stored = transaction.get_locked({key}, {strength})")
+        place = key
+        if not self.by_key:
+            place = "place"
+            code.line(f"place = {key}")
+            code.line(f"if stored is None: place, stored = transaction.get_moved({key}, {strength})")
         code.indent("if stored is not None:")
         names = [code.temporary("c") for _ in self.table.columns]
         code.line(f"old = {', '.join(names)}, = {code.constant(shell.writer.decode, 'decode')}(stored)")
@@ -554,10 +559,10 @@ class ChangeCompiler:
             code.line(f"done.add({key})")
         code.line("count += 1")
         if isinstance(statement, tree.Update):
-            self._write_update(statement, key)
+            self._write_update(statement, place)
         else:
             delete = code.constant(shell.writer.delete, "delete")
-            code.line(f"{delete}(transaction, context, {key}, old, {shell.checks})")
+            code.line(f"{delete}(transaction, context, {place}, old, {shell.checks})")
         shell.write_returning(self.after.expressions, statement.returning)
 
     def _write_update(self, statement: tree.Update, key: str) -> None:

@@ -700,7 +700,7 @@ class QueryCompiler:
             write_sort(self.expressions, "found", query.order_by, range(first, first + len(keys)))
         output.sorted_already = True
         output.start()
-        code.line("get_locked = context.transaction.get_locked")
+        code.line("get_locked, get_moved = context.transaction.get_locked, context.transaction.get_moved")
         rows = [RowNames(code.temporary("key"), code.temporary("value")) for _ in marks]
         olds = [code.temporary("old") for _ in marks]
         names = [code.temporary("c") for _ in others]
@@ -744,6 +744,7 @@ class QueryCompiler:
         with code.block("try:"):
             same = "" if strength != KEY_SHARE else self._same_key(table.table)
             code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r}{same})")
+            code.line(f"if {row.value} is None: _, {row.value} = get_moved({row.key}, {strength}, {mark.wait!r})")
         with code.block("except SqlError as error:"):
             code.line(f"raise {code.named(lock_refusal(table.table.name), 'refusal')}(error) from None")
         code.indent(f"if {row.value} is not None:")

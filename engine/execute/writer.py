@@ -358,8 +358,11 @@ class TableWriter:
         ) -> bytes:
             if any(not _same(old[position], new[position]) for position in unique):
                 transaction.strengthen(key)
-            new_key = self._move(transaction, context, key, new) if moves else key
-            transaction.put(new_key, encode(new))
+            new_key = self._changed_key(transaction, context, key, new) if moves else key
+            if new_key == key:
+                transaction.put(key, encode(new))
+            else:
+                transaction.move(key, new_key, encode(new))
             context.written.updated[oid] += 1
             for index in self.indexes if new_key != key else indexes:
                 self._change_entry(transaction, index, old, new, key, new_key)
@@ -386,14 +389,13 @@ class TableWriter:
             and self.unique_columns().isdisjoint(columns)
         )
 
-    def _move(self, transaction: Transaction, context: ExecContext, key: bytes, new: Row) -> bytes:
-        """Makes way for a row whose primary key may have changed; gives its new key."""
+    def _changed_key(self, transaction: Transaction, context: ExecContext, key: bytes, new: Row) -> bytes:
+        """The key of a row whose primary key may have changed: it is locked and free. Raises 23505."""
         new_key = self.key_of(new)
         assert new_key is not None
         if new_key == key:
             return key
         self._new_key(transaction, context, new)
-        transaction.move(key, new_key)
         return new_key
 
     def _change_entry(

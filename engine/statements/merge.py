@@ -66,7 +66,8 @@ class Merging(DataChange):
         self._generated = compile_row_functions(self.table, settings, [item.expression for item in statement.generated])
         self._violated = compile_checks(self.table, settings, statement.checks)
         self._actions = [_Action(self, action) for action in statement.actions]
-        self._changed: set[bytes] = set()
+        self._changed: set[bytes] = set()  # rows, by the keys that they have in the join
+        self._written: set[bytes] = set()  # keys under which they are now
         self._joins = self._compiled_condition()
 
     def _compiled_condition(self) -> Callable[[ExecContext, Row, Row], tuple[Any, ...]] | None:
@@ -110,6 +111,7 @@ class Merging(DataChange):
 
     async def attempt(self, stream: BatchStream) -> Done:
         self._changed = set() if self.part is None else set(self.part.view.touched)
+        self._written = set()
         checks = Checks() if self.part is None else self.part.checks
         count = 0
         batches: AsyncIterable[Any] = stream
@@ -143,7 +145,7 @@ class Merging(DataChange):
 
     def _write(self, row: Row, lsn: Lsn, checks: Checks) -> int:
         """Does with a row of the join what the first action says that it concerns; the number of rows written."""
-        seen = False
+        shown, seen = None, False
         while True:
             action = self._action_for(row)
             if action is None or action.kind == "nothing":
@@ -152,9 +154,13 @@ class Merging(DataChange):
                 self._insert(action, row, checks)
                 return 1
             key = self._key(row)
+            if shown is None:
+                shown = key
+                self._refuse_twice(shown)
             newest = self._lock(key, action, lsn, seen)
             if newest is row_as_seen:
-                self._change(action, key, row, checks)
+                self._written.add(self._change(action, key, row, checks))
+                self._changed.add(shown)
                 return 1
             row, seen = self._joined_again(row, newest), True
 
@@ -172,20 +178,24 @@ class Merging(DataChange):
         key = self.writer.key_of([row[index] for index in self._old])
         if key is None:
             key = row_number_key(self.table.storage_id, row[self.dml.key[0]])
+        return key
+
+    def _refuse_twice(self, key: bytes) -> None:
         if key in self._changed:
             raise SqlError(
                 "21000",
                 "MERGE command cannot affect row a second time",
                 hint="Ensure that not more than one source row matches any one target row.",
             )
-        return key
 
     def _lock(self, key: bytes, action: _Action, lsn: Lsn, seen: bool) -> object:
         """Locks a target row. Gives row_as_seen, or what has become of the row: its newest version, None if it is gone.
         `seen`: that is known already. Raises LockWait, 40001, Again."""
         transaction = self.transaction
         own = key in transaction.writes  # the row of one key that the join shows, whatever lay there before
-        if action.kind == "delete":
+        if not seen and key in self._written:  # another row has got the key, and that row gave it up before
+            own, found = False, None
+        elif action.kind == "delete":
             found = transaction.get_locked(key, UPDATE, current=own)
         else:
             found = transaction.get_to_change(key, current=own)
@@ -200,7 +210,7 @@ class Merging(DataChange):
             raise Again
         while found is None and (moved := transaction.moved_to(key)) is not None:
             key = moved
-            found = transaction.get_to_change(key)
+            found = transaction.get_to_change(key, current=True)
         return found
 
     def _joined_again(self, row: Row, newest: object) -> Row:
@@ -220,15 +230,15 @@ class Merging(DataChange):
         self._assign(action, row, new)
         self.writer.write_new(self.transaction, self.context, new, checks)
 
-    def _change(self, action: _Action, key: bytes, row: Row, checks: Checks) -> None:
+    def _change(self, action: _Action, key: bytes, row: Row, checks: Checks) -> bytes:
+        """The key that the row has then."""
         old = [row[index] for index in self._old]
         if action.kind == "delete":
             self.writer.delete(self.transaction, self.context, key, old, checks)
-        else:
-            new = list(old)
-            self._assign(action, row, new)
-            action.update(self.transaction, self.context, key, old, new, checks)
-        self._changed.add(key)
+            return key
+        new = list(old)
+        self._assign(action, row, new)
+        return action.update(self.transaction, self.context, key, old, new, checks)
 
     def _assign(self, action: _Action, row: Row, new: list[Any]) -> None:
         """Puts the action's values and generated columns into a new row, which must then be a valid one."""

@@ -103,6 +103,10 @@ class Transaction(Protocol):
         unique columns, where the table has others than those of its primary key. `current`: the row was found by what
         is there now, and not in the snapshot; else a row that was deleted and inserted anew since then is gone."""
 
+    def get_moved(self, key: bytes, strength: int, wait: str = "block") -> tuple[bytes, bytes | None]:
+        """What has become of a row that a scan has found and `get_locked` has not: the key that it has got since, where
+        it is locked, and its newest version; None if it was deleted. Raises as `get_locked`."""
+
     def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
         """`get_locked` as NO KEY UPDATE, of a row whose unique columns may be going to change (`strengthen`)."""
 
@@ -124,8 +128,8 @@ class Transaction(Protocol):
 
     def delete(self, key: bytes) -> None: ...
 
-    def move(self, key: bytes, new_key: bytes) -> None:
-        """Deletes a row that is about to be put under a new key."""
+    def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
+        """Writes a new version of a row that gets another key."""
 
     def mark(self) -> int:
         """A position to roll back to: before each statement, and at SAVEPOINT."""

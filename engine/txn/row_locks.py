@@ -12,7 +12,7 @@ comes anew is noted for it, so that it need not look at all locks again. Who has
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from engine.storage.keys import PREFIX_BYTES
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE
@@ -34,6 +34,22 @@ class Claimant(Owner, Protocol):
     def has_written(self, key: bytes) -> bool: ...
 
 
+class KeyChange(NamedTuple):
+    """A row was put under a key in place of what the transaction had deleted there (`old_key` None), or a row of the
+    old key got this one."""
+
+    mark: int  # of the transaction when it was made (`Transaction.mark`)
+    old_key: bytes | None
+    key: bytes
+
+
+def _keep_latest(kept: dict[bytes, Any], key: bytes, value: object) -> None:
+    kept.pop(key, None)
+    if len(kept) >= MOVES_KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = value
+
+
 class RowLocks(LockSpace):
     """The space of rows, of all tables and indexes."""
 
@@ -41,7 +57,8 @@ class RowLocks(LockSpace):
 
     def __init__(self) -> None:
         super().__init__(ROW_CONFLICTS)
-        self.moved: dict[Hashable, bytes] = {}  # rows that got another key lately: what becomes of them is told right
+        # Rows that got another key lately, by the key that they had: (the new key, LSN of the commit).
+        self.moved: dict[bytes, tuple[bytes, int]] = {}
         # Keys of rows that were lately deleted and inserted anew in one transaction, and the LSN of its commit.
         self.renewed: dict[bytes, int] = {}
         self._claims: dict[bytes, list[Claimant]] = {}  # by storage id, as the prefix of its keys
@@ -76,22 +93,28 @@ class RowLocks(LockSpace):
         self._held.update(dict.fromkeys(names, owner))
         held_modes.update(dict.fromkeys(names, mode))
 
-    def note_move(self, key: Hashable, new_key: bytes) -> None:
-        """A row gets another key, if its transaction commits."""
-        if len(self.moved) >= MOVES_KEPT:
-            del self.moved[next(iter(self.moved))]
-        self.moved[key] = new_key
-
-    def note_renewed(self, keys: Iterable[bytes], store: Any) -> None:
-        """These were deleted, and put anew, by a transaction that is committed and still has their locks: where that is
-        a row, it is another one to whoever had found the old one."""
-        for key in keys:
+    def note_key_changes(self, changes: Sequence[KeyChange], store: Any) -> None:
+        """What became of rows and keys by a transaction that is committed and still has their locks."""
+        renewed: set[bytes] = set()
+        first_keys: dict[bytes, bytes] = {}  # by the key that the row has now
+        for change in changes:
+            if change.old_key is None:
+                renewed.add(change.key)
+                first_keys.pop(change.key, None)
+            elif change.old_key in first_keys:
+                first_keys[change.key] = first_keys.pop(change.old_key)
+            elif change.old_key not in renewed:  # else the transaction has inserted the row: nobody else has seen it
+                first_keys[change.key] = change.old_key
+        for key, first_key in first_keys.items():
+            newest = store.newest(key)
+            if key == first_key:
+                renewed.discard(key)  # it has its key again
+            elif newest is not None and newest[1] is not None:
+                _keep_latest(self.moved, first_key, (key, newest[0]))
+        for key in renewed:
             newest = store.newest(key)
             if newest is not None and newest[1] is not None:
-                if len(self.renewed) >= MOVES_KEPT:
-                    del self.renewed[next(iter(self.renewed))]
-                self.renewed.pop(key, None)
-                self.renewed[key] = newest[0]
+                _keep_latest(self.renewed, key, newest[0])
 
     def wait_for_writer(self, owner: Owner, name: bytes, is_there: bool = True) -> Ticket | None:
         """The ticket with which the owner looks on; None if nobody else who has written under the name holds it, or,

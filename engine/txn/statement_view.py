@@ -107,6 +107,10 @@ class StatementView:
         value = self.transaction.get_locked(key, strength, wait, same_key, current)
         return None if key in self.touched else value
 
+    def get_moved(self, key: bytes, strength: int, wait: str = "block") -> tuple[bytes, bytes | None]:
+        new_key, value = self.transaction.get_moved(key, strength, wait)
+        return new_key, None if key in self.touched or new_key in self.touched else value
+
     def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
         value = self.transaction.get_to_change(key, current)
         return None if key in self.touched else value
@@ -138,8 +142,8 @@ class StatementView:
     def put(self, key: bytes, value: bytes) -> None:
         self.transaction.put(key, value)
 
-    def move(self, key: bytes, new_key: bytes) -> None:
-        self.transaction.move(key, new_key)
+    def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
+        self.transaction.move(key, new_key, value)
 
     def delete(self, key: bytes) -> None:
         self.transaction.delete(key)

@@ -42,7 +42,7 @@ from engine.txn.interface import (
 )
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, LockSpace, Ticket
 from engine.txn.overlay import MISSING, Missing, overlay
-from engine.txn.row_locks import RowLocks
+from engine.txn.row_locks import MOVES_KEPT, KeyChange, RowLocks
 from engine.txn.serializable import Serial, Tracked
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ class Transaction:
 
     __slots__ = (
         "_again",
+        "_arrived",
         "_base",
         "_changing",
         "_first_lsn",
         "_kept",
+        "_key_changes",
         "_loose",
-        "_moved",
         "_ordered",
-        "_renewed",
         "_row_space",
         "_runs_anew",
         "_snapshot",
@@ -162,10 +162,10 @@ class Transaction:
         self._snapshot: Snapshot | StoresSnapshot | None = None
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
         self._again: Ticket | None = None  # what it waits for
-        self._moved = False  # it is to run again on a new one
+        self._arrived: set[bytes] = set()  # keys to which the statement has followed rows that it had found elsewhere
         self._first_lsn: Lsn | None = None  # what it saw at first, if it runs again to look elsewhere
         self._runs_anew = False
-        self._renewed: set[bytes] | None = None  # keys under which it has put something in place of what it had deleted
+        self._key_changes: list[KeyChange] = []  # the latest ones, of its rows
         self._undone: frozenset[bytes] = NOTHING_CLAIMED  # by its last wait: what the statement will write again
         self._changing: bytes | None = None  # the row that is changed now, or was last
         self._loose: bytes | None = None  # a row that was first locked by the change that is under way
@@ -221,6 +221,8 @@ class Transaction:
         """Takes the statement's snapshot; under REPEATABLE READ the first one stays. Gives the statement's `mark`."""
         self.queried = True
         if self.isolation == READ_COMMITTED:
+            if self._arrived:
+                self._arrived = set()
             if self._kept is not None and self._begins_again():
                 return len(self._undo)
             if self._first_lsn is not None:
@@ -251,9 +253,6 @@ class Transaction:
         is to run again on the snapshot that it has, but where that is one of what is not durable yet."""
         ticket = wait.ticket
         if self.isolation != READ_COMMITTED or not isinstance(ticket, Ticket) or ticket.space is self._table_space:
-            return
-        if self._moved:
-            self._moved = False
             return
         if self._kept is None:
             if self._base is not self._store.current:
@@ -466,6 +465,8 @@ class Transaction:
         if self.writes or self.runs:
             own = self._written(key)
             if own is not MISSING:
+                if key in self._arrived and not current:
+                    return None
                 if self.isolation != READ_COMMITTED and not current:
                     self._refuse_changed(key, strength)
                 return own  # type: ignore[return-value]
@@ -489,10 +490,8 @@ class Transaction:
             self._leave(key)
             return None
         if value is None:
-            if self._kept is not None and self._base is self._kept and key in space.moved:
-                self._look_elsewhere(key)
             self._leave(key)
-        elif strength == KEY_SHARE and self._kept is not None and self._base is self._kept:
+        elif not current and strength == KEY_SHARE and self._kept is not None and self._base is self._kept:
             seen = self._kept.get(key)  # no change that leaves the key is in this lock's way, so that none is looked at
             if seen is not None and (same_key is None or same_key(seen, value)):
                 return seen
@@ -527,22 +526,22 @@ class Transaction:
 
     def _is_another(self, key: bytes) -> bool:
         """Whether what is under the key now is not the row that the statement has found there (READ COMMITTED): that
-        was deleted, or is elsewhere now, and another one was inserted since. Raises LockWait where it is elsewhere."""
+        was deleted, or is elsewhere now (`get_moved`), and another one was put there since."""
         lsn = self._row_space.renewed[key]
-        if not lsn > (self.snapshot_lsn if self._first_lsn is None else self._first_lsn):
-            return False
-        if self._kept is not None and self._base is self._kept and self._has_moved(key, lsn):
-            self._look_elsewhere(key)
-        return True
+        return lsn > (self.snapshot_lsn if self._first_lsn is None else self._first_lsn)
 
-    def _look_elsewhere(self, key: bytes) -> NoReturn:
-        """The row has another key now. Where PostgreSQL goes on to its new version, the statement runs again on a new
-        snapshot and finds it under that key."""
-        self.run_anew()
-        self._forget_kept()
-        self._base = self._store.current
-        self._moved = True
-        self._begin_anew(self._row_space, key)
+    def get_moved(self, key: bytes, strength: int, wait: str = "block") -> tuple[bytes, bytes | None]:
+        """See the interface."""
+        value = None
+        while value is None and (new_key := self.moved_to(key)) is not None:
+            key = new_key
+            if strength == NO_KEY_UPDATE and wait == "block":
+                value = self.get_to_change(key, current=True)
+            else:
+                value = self.get_locked(key, strength, wait, current=True)
+        if value is not None:
+            self._arrived.add(key)
+        return key, value
 
     def _begin_anew(self, space: LockSpace, name: Hashable) -> NoReturn:
         """Lets the statement run again, without a wait."""
@@ -553,13 +552,14 @@ class Transaction:
     def moved_to(self, key: bytes) -> bytes | None:
         """The key that the row which is gone from this one has got in its place; None if it was deleted."""
         newest = self._store.newest(key)
-        return self._row_space.moved[key] if newest is not None and self._has_moved(key, newest[0]) else None
+        if newest is None or not newest[0] > self.snapshot_lsn or not self._has_moved(key, newest[0]):
+            return None
+        return self._row_space.moved[key][0]
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
         """Whether the row that is gone from this key since the commit of that LSN has got another key by it."""
-        new_key = self._row_space.moved.get(key)
-        newest = None if new_key is None else self._store.newest(new_key)
-        return newest is not None and newest[0] == lsn
+        found = self._row_space.moved.get(key)
+        return found is not None and found[1] == lsn
 
     def _written(self, key: bytes) -> bytes | Missing | None:
         """What this transaction has under the key: single writes lie over its bulk runs, newer runs over older ones."""
@@ -599,8 +599,7 @@ class Transaction:
         else:
             self._undo.append((key, old))  # type: ignore[arg-type]
             if old is None and value is not None:
-                self._renewed = {key} if self._renewed is None else self._renewed
-                self._renewed.add(key)
+                self._note_key_change(None, key)
         writes[key] = value
         self.held = held = self.held + (WRITE_BYTES if value is None else WRITE_BYTES + len(value))
         if held > self.held_up_to:
@@ -653,10 +652,17 @@ class Transaction:
     def delete(self, key: bytes) -> None:
         self.put(key, None)
 
-    def move(self, key: bytes, new_key: bytes) -> None:
-        """Deletes a row that is about to be put under a new key."""
+    def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
+        """Writes a new version of a row that gets another key."""
         self.put(key, None)
-        self._row_space.note_move(key, new_key)
+        self.put(new_key, value)
+        self._note_key_change(key, new_key)
+
+    def _note_key_change(self, old_key: bytes | None, key: bytes) -> None:
+        changes = self._key_changes
+        if len(changes) >= 2 * MOVES_KEPT:
+            del changes[:MOVES_KEPT]
+        changes.append(KeyChange(len(self._undo), old_key, key))
 
     def refuse_if_read_only(self, command: str) -> None:
         """25006 for a command that writes in a read-only transaction."""
@@ -686,8 +692,9 @@ class Transaction:
                     self._ordered.discard(key)
             else:
                 writes[key] = item[1]
-                if item[1] is None and self._renewed is not None:
-                    self._renewed.discard(key)
+        changes = self._key_changes
+        while changes and changes[-1].mark > mark:
+            changes.pop()
         spare = (self.held_up_to - max(self.held, UNCOUNTED)) // BLOCK * BLOCK
         if spare > 0 and self.account is not None:
             self.account.give(spare)
@@ -803,9 +810,9 @@ class Transaction:
     def release(self) -> None:
         """Lets go of every lock, of the snapshot and of memory: after sequencing, or at rollback. What took much memory
         has no writes any more."""
-        if self._renewed is not None:
-            self._row_space.note_renewed(self._renewed, self._store)
-            self._renewed = None
+        if self._key_changes:
+            self._row_space.note_key_changes(self._key_changes, self._store)
+            self._key_changes = []
         if self.held_up_to != UNCOUNTED:
             self._let_go()
         if self.claimed:
@@ -840,5 +847,5 @@ class Transaction:
         self.writes = {}
         self._undo = []
         self._ordered = None
-        self._renewed = None
+        self._key_changes = []
         self.release()

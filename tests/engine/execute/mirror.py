@@ -80,6 +80,9 @@ class LoneTransaction:
         self.locks.append((key, strength))
         return self.rows.get(key)
 
+    def get_moved(self, key: bytes, strength: int, wait: str = "block") -> tuple[bytes, bytes | None]:
+        return key, None
+
     def get_to_change(self, key: bytes, current: bool = False) -> bytes | None:
         return self.get_locked(key, NO_KEY_UPDATE)
 
@@ -99,8 +102,9 @@ class LoneTransaction:
     def put(self, key: bytes, value: bytes) -> None:
         self.rows[key] = value
 
-    def move(self, key: bytes, new_key: bytes) -> None:
+    def move(self, key: bytes, new_key: bytes, value: bytes) -> None:
         self.delete(key)
+        self.put(new_key, value)
 
     def delete(self, key: bytes) -> None:
         self.rows.pop(key, None)
