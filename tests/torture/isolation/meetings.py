@@ -15,6 +15,8 @@ A scenario ends, and what follows is not compared, where
                                    where the row goes
     other partitions               somebody differs who has waited for an ATTACH or DETACH: Shoal plans his statement
                                    anew, PostgreSQL goes on with the partitions that it had before (docs/sql.md)
+    40P01 tells of an object       that a transaction changes twice and others change too: PostgreSQL's GRANT locks less
+                                   of it than its DROP, Shoal's as much (docs/sql.md), so that nobody gets in between
     two have waited for one end    and go on at once, each in its own process: who is first is a matter of time
     0A000                          tells what Shoal does not do
     XX000, 23505 of the catalog    "tuple concurrently updated" and the like of PostgreSQL, where Shoal makes the later
@@ -46,6 +48,7 @@ WEIGHTS = {"READ COMMITTED": 6, "REPEATABLE READ": 3, "SERIALIZABLE": 1, "SERIAL
 DEPENDENCIES, MOVED, OUTSIDE = "40001 of dependencies", "40001 of a move", "23514 of a partition"
 CATALOG, PLANNED = "23505 of the catalog", "other partitions"
 CACHED = "a right from the cache"
+OBJECT = "40P01 of an object"
 KINDS = {
     b"read/write dependencies": DEPENDENCIES,
     b"moved to another partition": MOVED,
@@ -277,6 +280,7 @@ def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
             why := _ends(one, other)
             or _planned_anew(scenario, wanted[: number + 1], other)
             or _cached(scenario, one, other)
+            or _changed_twice(scenario, one, other)
         ):
             if tally is not None:
                 tally.cut[why] += 1
@@ -305,6 +309,18 @@ def _cached(scenario: Scenario, one: str, other: str) -> str:
     again = any("has_table_privilege" in statement and script.count(statement) > 1 for statement in script)
     rights = re.compile(r": SELECT 1 \[\('[tf]',\)\]$")
     return CACHED if again and rights.search(one) and rights.search(other) else ""
+
+
+def _changed_twice(scenario: Scenario, one: str, other: str) -> str:
+    """OBJECT where only PostgreSQL has a deadlock, in a transaction that changes an object of the schema twice."""
+    if DEADLOCK not in one or DEADLOCK in other or other.endswith(WAITS):
+        return ""
+    changes = [
+        re.findall(r"^(?:GRANT|REVOKE|CREATE|ALTER|DROP)\b.* (g|en|dom|f\(\))", statement)
+        for statement in scenario.scripts[int(one[0])]
+    ]
+    objects = [name for found in changes for name in found]
+    return OBJECT if len(set(objects)) < len(objects) else ""
 
 
 def _ends(one: str, other: str) -> str:
