@@ -109,7 +109,7 @@ class RowLocks(LockSpace):
             newest = store.newest(key)
             if key == first_key:
                 renewed.discard(key)  # it has its key again
-            elif newest is not None and newest[1] is not None:
+            if newest is not None and newest[1] is not None:
                 _keep_latest(self.moved, first_key, (key, newest[0]))
         for key in renewed:
             newest = store.newest(key)

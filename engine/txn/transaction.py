@@ -479,7 +479,8 @@ class Transaction:
             self._leave(key)
             return None
         if self.isolation != READ_COMMITTED and newest[0] > self.snapshot_lsn:
-            seen = self._base.get(key) if strength == KEY_SHARE else None
+            same = strength == KEY_SHARE and space.renewed.get(key, 0) <= self.snapshot_lsn
+            seen = self._base.get(key) if same and not self._has_moved(key, newest[0]) else None
             if seen is not None and value is not None and (same_key is None or same_key(seen, value)):
                 return seen  # the key is what it was: whatever else has changed is not what this lock is for
             what = "update" if value is not None or self._has_moved(key, newest[0]) else "delete"
@@ -554,7 +555,8 @@ class Transaction:
         newest = self._store.newest(key)
         if newest is None or not newest[0] > self.snapshot_lsn or not self._has_moved(key, newest[0]):
             return None
-        return self._row_space.moved[key][0]
+        new_key = self._row_space.moved[key][0]
+        return None if new_key == key else new_key
 
     def _has_moved(self, key: bytes, lsn: Lsn) -> bool:
         """Whether the row that is gone from this key since the commit of that LSN has got another key by it."""

@@ -48,6 +48,7 @@ def test_what_has_become_of_a_row(
                 other.execute("DROP TABLE moved")
 
 
+LEVELS = ("READ COMMITTED", "REPEATABLE READ")
 TABLES = {
     "plain": "CREATE TABLE moved (id int PRIMARY KEY, v int)",
     "indexed": "CREATE TABLE moved (id int PRIMARY KEY, v int); CREATE INDEX ON moved (v)",
@@ -83,6 +84,7 @@ CHANGES = (
     *("2>5 -1 +2 2>1", "+4 -4 1>4", "-1 -2 +1 +2", "1>4 2>1 -4"),
 )
 STATEMENTS = (
+    *(f"SELECT * FROM moved WHERE id < 3 FOR {strength}" for strength in ("KEY SHARE", "SHARE", "NO KEY UPDATE")),
     *("UPDATE moved SET v = v + 1", "UPDATE moved SET v = v + 1 WHERE id > 0 RETURNING *", "DELETE FROM moved"),
     *(
         "UPDATE moved SET v = v + 1 WHERE id = 1",
@@ -102,8 +104,8 @@ STATEMENTS = (
 
 
 CASES = [
-    (table, change, statement)
-    for table, change, statement in product(TABLES, CHANGES, STATEMENTS)
+    (level, table, change, statement)
+    for level, table, change, statement in product(LEVELS, TABLES, CHANGES, STATEMENTS)
     if table != "partitioned" or statement.startswith(("UPDATE", "DELETE"))  # the others are 0A000
 ]
 
@@ -126,7 +128,7 @@ def _steps(change: str) -> list[str]:
     return steps
 
 
-def _met(dsn: str, table: str, change: str, statement: str, end: str) -> tuple[object, ...]:
+def _met(dsn: str, level: str, table: str, change: str, statement: str, end: str) -> tuple[object, ...]:
     """What the statement gives that waits for the transaction, and the rows after it."""
     with (
         psycopg.connect(dsn) as first,
@@ -139,6 +141,7 @@ def _met(dsn: str, table: str, change: str, statement: str, end: str) -> tuple[o
             watch.execute("INSERT INTO moved VALUES (1, 10), (2, 20), (3, 30)")
             for step in _steps(change):
                 first.execute(step.encode())
+            second.execute(f"BEGIN ISOLATION LEVEL {level}; SELECT * FROM moved".encode())
             second.execute("SET lock_timeout = '20s'")
             waits = beside.submit(second.execute, statement.encode())
             while not waits.done() and watch.execute(WAITS, (second.info.backend_pid,)).fetchone() != (True,):
@@ -150,16 +153,18 @@ def _met(dsn: str, table: str, change: str, statement: str, end: str) -> tuple[o
                 given = cursor.statusmessage, sorted(cursor.fetchall()) if cursor.description else ()
             except psycopg.Error as error:
                 given = error.sqlstate, ()
+            second.execute("COMMIT")
             return *given, watch.execute("SELECT * FROM moved ORDER BY id").fetchall()
         finally:
             first.rollback()
+            second.execute("ROLLBACK")
             watch.execute("DROP TABLE moved")
 
 
-@pytest.mark.parametrize(("table", "change", "statement"), some(CASES, 6))
+@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 14))
 def test_who_waits_goes_on_with_the_rows_that_he_had_found(
-    shoal: ShoalServer, postgres_server: PostgresServer, table: str, change: str, statement: str
+    shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
 ) -> None:
     for end in ("SELECT", "ROLLBACK"):
-        wanted = _met(postgres_server.dsn, TABLES[table], change, statement, end)
-        assert _met(shoal.dsn, TABLES[table], change, statement, end) == wanted, end
+        wanted = _met(postgres_server.dsn, level, TABLES[table], change, statement, end)
+        assert _met(shoal.dsn, level, TABLES[table], change, statement, end) == wanted, end

@@ -17,7 +17,10 @@ A scenario ends, and what follows is not compared, where
                                    anew, PostgreSQL goes on with the partitions that it had before (docs/sql.md)
     40P01 tells of an object       that a transaction changes twice and others change too: PostgreSQL's GRANT locks less
                                    of it than its DROP, Shoal's as much (docs/sql.md), so that nobody gets in between
-    two have waited for one end    and go on at once, each in its own process: who is first is a matter of time
+    PostgreSQL waits at NOWAIT     or SKIP LOCKED: for who has locked the newer version of a row, which it
+                                   looks for when it has the lock of the older one
+    two have waited for one end    and go on at once, each in its own process: who is first is a matter of time, and
+                                   so is whether PostgreSQL's then get in each other's way
     0A000                          tells what Shoal does not do
     XX000, 23505 of the catalog    "tuple concurrently updated" and the like of PostgreSQL, where Shoal makes the later
                                    one of two changes of an object on top of the earlier one (docs/sql.md)
@@ -49,6 +52,7 @@ DEPENDENCIES, MOVED, OUTSIDE = "40001 of dependencies", "40001 of a move", "2351
 CATALOG, PLANNED = "23505 of the catalog", "other partitions"
 CACHED = "a right from the cache"
 OBJECT = "40P01 of an object"
+NO_WAIT = "a wait at NOWAIT"
 KINDS = {
     b"read/write dependencies": DEPENDENCIES,
     b"moved to another partition": MOVED,
@@ -281,6 +285,8 @@ def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
             or _planned_anew(scenario, wanted[: number + 1], other)
             or _cached(scenario, one, other)
             or _changed_twice(scenario, one, other)
+            or _waits_all_the_same(scenario, one, other)
+            or _released_together(wanted[:number], one, other)
         ):
             if tally is not None:
                 tally.cut[why] += 1
@@ -321,6 +327,26 @@ def _changed_twice(scenario: Scenario, one: str, other: str) -> str:
     ]
     objects = [name for found in changes for name in found]
     return OBJECT if len(set(objects)) < len(objects) else ""
+
+
+def _waits_all_the_same(scenario: Scenario, one: str, other: str) -> str:
+    """NO_WAIT where PostgreSQL waits in a script that does not want to."""
+    if one == other or not one.endswith(WAITS):
+        return ""
+    script = " ".join(scenario.scripts[int(one[0])])
+    return NO_WAIT if "NOWAIT" in script or "SKIP LOCKED" in script else ""
+
+
+def _released_together(lines: Sequence[str], one: str, other: str) -> str:
+    """RACE where only PostgreSQL has a deadlock, at the end of somebody for whom two have waited."""
+    waiting: set[str] = set()
+    for line in lines:
+        if line.endswith(WAITS):
+            waiting.add(line[0])
+        elif "goes on" in line:
+            waiting.discard(line[0])
+    ends = other.endswith(("COMMIT", "ROLLBACK"))
+    return RACE if ends and DEADLOCK in one and DEADLOCK not in other and len(waiting) > 1 else ""
 
 
 def _ends(one: str, other: str) -> str:
