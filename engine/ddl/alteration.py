@@ -256,6 +256,8 @@ class Alteration:
                 self._take_index(index)
         if not dependents and not views:
             return
+        for user in (*views, *(other for other, _ in dependents)):  # who drops one is waited for
+            self.context.lock_relation(user.oid, "access exclusive")
         if not cascade:
             what = f"column {column.name} of table {self.table.name}"
             lines = [f"constraint {c.name} on table {t.name} depends on {what}" for t, c in dependents]
@@ -271,7 +273,6 @@ class Alteration:
         removal.carry_out([self.table])
         for other, constraint in dependents:
             kept = tuple(item for item in other.constraints if item.oid != constraint.oid)
-            self.context.lock_relation(other.oid, "access exclusive")
             self.context.change({other.oid: replace(other, constraints=kept)})
 
     def _views_reading(self, column: Column, what: str) -> list[View | Table]:
@@ -474,6 +475,9 @@ class Alteration:
             and found.kind in "pux"
             and constraint.index == found.index
         ]
+        for other, _ in referring:  # who drops one is waited for
+            if other.oid != self.table.oid:
+                self.context.lock_relation(other.oid, "access exclusive")
         if referring and not command.cascade:
             what = f"constraint {found.name} on table {self.table.name}"
             raise SqlError(
@@ -488,7 +492,6 @@ class Alteration:
             if other.oid == self.table.oid:
                 self._take_constraint(constraint)
                 continue
-            self.context.lock_relation(other.oid, "access exclusive")
             current = self.context.catalog.table(other.oid)
             kept = tuple(item for item in current.constraints if item.oid != constraint.oid)
             self.context.change({other.oid: replace(current, constraints=kept)})

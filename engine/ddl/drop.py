@@ -272,6 +272,9 @@ class Removal:
                     f"cannot drop {named(item)} because {named(owner)} requires it",
                     hint=f"You can drop {named(owner)} instead.",
                 )
+        for item in self.gone.values():  # who drops or changes one is waited for, before it is in anybody's way
+            if isinstance(item, Table | Index | Sequence | View):
+                self.context.lock_relation(item.oid, "access exclusive")
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
@@ -292,8 +295,6 @@ class Removal:
                 self.context.change({composite.oid: replace(current, columns=kept)})
         changes: dict[int, SchemaObject | None] = dict.fromkeys(self.gone)
         for item in self.gone.values():
-            if isinstance(item, Table | Index | Sequence | View):
-                self.context.lock_relation(item.oid, "access exclusive")
             if isinstance(item, Table | Sequence) or (isinstance(item, Index) and not item.primary):
                 self.context.drop_storage(item.storage_id)
             if isinstance(item, Index) and item.table not in self.gone:
@@ -559,6 +560,7 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
     while referring := _referring(context, tables):
         if not statement.cascade:
             other, _, table = referring[0]
+            context.lock_relation(other.oid, "access exclusive")  # who drops it is waited for
             raise SqlError(
                 "0A000",
                 "cannot truncate a table referenced in a foreign key constraint",

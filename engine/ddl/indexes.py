@@ -65,7 +65,10 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
 
 
 def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
-    """REINDEX: indexes get new storage, and entries for every row. Raises 23505 (job)."""
+    """REINDEX: indexes get new storage, and entries for every row. Raises 42P01 for a name that is gone since a lock
+    was waited for, 23505 (job)."""
+    if context.environment.find_relation(*statement.name) is None:
+        raise SqlError("42P01", f'relation "{".".join(filter(None, statement.name))}" does not exist')
     for index in reindexed(context.environment, statement):
         table = context.catalog.table(index.table)
         context.lock_relation(table.oid, "access exclusive")

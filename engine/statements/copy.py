@@ -212,7 +212,7 @@ def _known_columns(table: Table | VirtualTable, columns: Sequence[Column], optio
 async def _copy_to(
     session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions, sink: Sink
 ) -> int:
-    prepared = _prepared(session, statement, whole, options)
+    prepared = await _prepared(session, statement, whole, options)
     prepared.tally = session.node.statements.nested
     fields = prepared.fields
     if fields is None:
@@ -250,13 +250,16 @@ async def _copy_to(
     return count
 
 
-def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions) -> Prepared:
-    """The query behind COPY TO, planned."""
+async def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions) -> Prepared:
+    """The query behind COPY TO, planned, when nobody changes its tables any more."""
     if statement.query is not None:
-        return planning.prepare(session, whole.of(statement.query), ())
-    relation = statement.relation
-    assert relation is not None
-    found = _relation(session, relation, "from")
+        return await running.locked(session, planning.prepare(session, whole.of(statement.query), ()), fixed=False)
+    relation, transaction = statement.relation, session.transaction
+    assert relation is not None and transaction is not None
+    while isinstance(found := _relation(session, relation, "from"), Table):
+        await session.lock_table(transaction, found.oid, ACCESS_SHARE)
+        if _relation(session, relation, "from") is found:
+            break
     if isinstance(found, View) or (isinstance(found, VirtualTable) and found.kind == "v"):
         hint = "Try the COPY (SELECT ...) TO variant."
         raise SqlError("42809", f'cannot copy from view "{found.name}"', hint=hint)

@@ -47,7 +47,7 @@ async def create_table_as(
         raise SqlError("42809", "prepared statement is not a SELECT")
     transaction = session.transaction or session.begin_implicit()
     transaction.refuse_if_read_only("CREATE TABLE AS")
-    source = planning.prepare(session, whole.of(query), types)
+    source = await running.locked(session, planning.prepare(session, whole.of(query), types), fixed=False)
     columns = definition(created, source)
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:

@@ -55,6 +55,11 @@ async def _lock(session: Session, statement: ast.LockStmt, item: Table | View, r
     if not may(catalog, item, role, _LETTERS.get(statement.mode, "wdD")):
         raise permission_denied(catalog, item)
     await _take(session, statement, item.oid)
+    catalog = session.catalog
+    now = catalog.get(item.oid)  # it may have been changed or dropped while the lock was waited for
+    if not isinstance(now, Table | View):
+        return
+    item = now
     if isinstance(item, Table):
         for child in () if only else catalog.descendants(item.oid):
             await _take(session, statement, child.oid)

@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 
+def _analyzed(session: Session, query: ast.SelectStmt) -> tree.Analyzed:
+    analyzed = expanded(analyze(query, session.environment), session.environment)
+    if analyzed.parameter_types:
+        raise SqlError("0A000", "materialized views may not be defined using bound parameters")
+    return analyzed
+
+
 async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.Statement) -> str:
     """CREATE MATERIALIZED VIEW. Raises 0A000, 42P07, and what the query raises."""
     query = created.query
@@ -50,15 +57,14 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
         raise SqlError("0A000", "materialized views must not use data-modifying statements in WITH")
     if session.transaction is None:
         session.begin_implicit()
-    analyzed = expanded(analyze(query, session.environment), session.environment)
-    if analyzed.parameter_types:
-        raise SqlError("0A000", "materialized views may not be defined using bound parameters")
-    assert isinstance(analyzed.statement, tree.Query)
+    _analyzed(session, query)
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:
         session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")
         return "CREATE MATERIALIZED VIEW"
-    source = planning.prepare(session, whole.of(query), ())
+    source = await running.locked(session, planning.prepare(session, whole.of(query), ()), fixed=False)
+    analyzed = _analyzed(session, query)  # as its relations are now that they are locked
+    assert isinstance(analyzed.statement, tree.Query)
     await execute(session, definition(created, source))
     made = session.environment.find_relation(created.relation.schema, created.relation.name)
     assert isinstance(made, Table)

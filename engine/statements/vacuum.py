@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.privileges import acts_as
-from catalog.schema import Database, Table
+from catalog.schema import Database, Relation, Table
 from engine.node.sizes import storage_ids
 from engine.sql import ast
 from engine.sql.parser import parse
@@ -36,18 +36,23 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
     full = options.get("full", "off") not in _SWITCHED_OFF
     _check_options(tree.is_vacuum, options, full)
     wait = "nowait" if options.get("skip_locked", "off") not in _SWITCHED_OFF else "block"
-    tables: list[Table] = []
+    chosen: list[int] = []
     for relation in tree.relations:
-        found = session.environment.find_relation(relation.schema, relation.name)
-        if found is None:
-            raise SqlError("42P01", f'relation "{relation.name}" does not exist')
         mode = ACCESS_EXCLUSIVE if full else SHARE_UPDATE_EXCLUSIVE
-        if isinstance(found, Table) and await _lock(session, found, tree.is_vacuum, mode, wait):
-            tables.append(found)
-            tables += session.catalog.descendants(found.oid) if found.partitioning is not None else ()
+        found = None
+        while found is None:
+            named = _named(session, relation)
+            taken = isinstance(named, Table) and await _lock(session, named, tree.is_vacuum, mode, wait)
+            found = named if not taken or _named(session, relation).oid == named.oid else None
+        if taken and isinstance(found, Table):
+            chosen.append(found.oid)
+            if found.partitioning is not None:
+                chosen += [table.oid for table in session.catalog.descendants(found.oid)]
     if not tree.relations:
-        tables = list(session.catalog.tables())
+        chosen = [table.oid for table in session.catalog.tables()]
     if tree.is_vacuum:
+        # As they are now: others may have changed them while a lock was waited for.
+        tables = [table for table in map(session.catalog.get, chosen) if isinstance(table, Table)]
         held = storage_ids(session.catalog, [table for table in tables if _may(session, table)])
         # Tables that were dropped leave space too, and may have been the last ones.
         everywhere = not tree.relations and _acts_as_one_of(session, _owners(session))
@@ -58,6 +63,14 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
             session.node.space_requests.tell(held, full, everywhere)
             session.node.give_back(held, everywhere)
     sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
+
+
+def _named(session: Session, relation: ast.RangeVar) -> Relation:
+    """Raises 42P01."""
+    found = session.environment.find_relation(relation.schema, relation.name)
+    if found is None:
+        raise SqlError("42P01", f'relation "{relation.name}" does not exist')
+    return found
 
 
 _SWITCHED_OFF = ("off", "false", "0")
