@@ -157,7 +157,8 @@ TRIALS = (
     Trial(
         "holding",
         "no statement holds the server",
-        "calls of every function, operator, aggregate and cast over long, deep and wide values, on both paths, while "
+        "calls of every function, operator, aggregate and cast over long, deep and wide values, on both paths, "
+        "and texts of 1 to 60 MB sent for every type, its own values and others, while "
         "another connection asks; a wait of more than 0.25 s of the server's processor time is wrong, and so are an "
         "end later than a second after statement_timeout, pg_cancel_backend or pg_terminate_backend, more than 1 GB, "
         "XX000, and a server that SIGTERM does not end when its ten seconds for statements are over; the planted "
