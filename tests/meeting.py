@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+from collections.abc import Iterable
 
 import psycopg
 
@@ -14,20 +15,27 @@ Statement = str | tuple[str, bytes]
 
 class Client:
     """A connection whose statements run in a thread, so that a waiting one can be watched. What a statement gives: its
-    rows in order, the number of rows that it has changed, or the SQLSTATE of its error."""
+    rows in order, the number of rows that it has changed, the data of COPY TO, or the SQLSTATE of its error. `tag`: the
+    last one's command tag."""
 
     def __init__(self, dsn: str, schema: str) -> None:
         self.connection = psycopg.connect(dsn, autocommit=True, options=f"-c search_path={schema}")
         self.pid = self.connection.info.backend_pid
+        self.tag: str | None = None
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
     def start(self, statement: Statement) -> concurrent.futures.Future[object]:
         return self._thread.submit(self._run, statement)
 
     def _run(self, statement: Statement) -> object:
+        self.tag = None
         try:
+            if isinstance(statement, str) and statement.startswith("COPY"):
+                with self.connection.cursor().copy(statement.encode()) as data:
+                    return b"".join(map(bytes, data))
             if isinstance(statement, str):
                 cursor = self.connection.execute(statement.encode())
+                self.tag = cursor.statusmessage
                 return sorted(cursor.fetchall()) if cursor.description else cursor.rowcount
             copying = self.connection.cursor()
             with copying.copy(statement[0].encode()) as copy:
@@ -66,6 +74,15 @@ class Meeting:
                 return not running.done()
             time.sleep(0.002)
         return False
+
+    def given_after(self, changes: Iterable[str], statement: str, end: str) -> tuple[object, str | None]:
+        """What the second client's statement gives, and its command tag, where the first one has made changes in a
+        transaction, and ends that when the statement waits or is over."""
+        self.first.run("BEGIN", *changes)
+        running = self.second.start(statement)
+        self.waits(running)
+        self.first.run(end)
+        return running.result(PATIENCE), self.second.tag
 
     def close(self) -> None:
         self.third.run(f"DROP SCHEMA {self._schema} CASCADE")

@@ -57,7 +57,7 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
         raise SqlError("0A000", "materialized views must not use data-modifying statements in WITH")
     if session.transaction is None:
         session.begin_implicit()
-    _analyzed(session, query)
+    _analyzed(session, query)  # a wrong query is refused where IF NOT EXISTS finds the name, too
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:
         session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")

@@ -39,12 +39,12 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
     chosen: list[int] = []
     for relation in tree.relations:
         mode = ACCESS_EXCLUSIVE if full else SHARE_UPDATE_EXCLUSIVE
-        found = None
-        while found is None:
-            named = _named(session, relation)
-            taken = isinstance(named, Table) and await _lock(session, named, tree.is_vacuum, mode, wait)
-            found = named if not taken or _named(session, relation).oid == named.oid else None
-        if taken and isinstance(found, Table):
+        while True:
+            found = _named(session, relation)
+            locked = isinstance(found, Table) and await _lock(session, found, tree.is_vacuum, mode, wait)
+            if not locked or _named(session, relation).oid == found.oid:
+                break  # else the name has gone to another one while the lock was waited for
+        if locked and isinstance(found, Table):
             chosen.append(found.oid)
             if found.partitioning is not None:
                 chosen += [table.oid for table in session.catalog.descendants(found.oid)]

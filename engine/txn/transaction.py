@@ -163,9 +163,9 @@ class Transaction:
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
         self._again: Ticket | None = None  # what it waits for
         self._arrived: set[bytes] = set()  # keys to which the statement has followed rows that it had found elsewhere
-        self._first_lsn: Lsn | None = None  # what it saw at first, if it runs again to look elsewhere
+        self._first_lsn: Lsn | None = None  # what it saw at first, if it runs anew
         self._runs_anew = False
-        self._key_changes: list[KeyChange] = []  # the latest ones, of its rows
+        self._key_changes: list[KeyChange] = []  # the latest ones that it has made
         self._undone: frozenset[bytes] = NOTHING_CLAIMED  # by its last wait: what the statement will write again
         self._changing: bytes | None = None  # the row that is changed now, or was last
         self._loose: bytes | None = None  # a row that was first locked by the change that is under way

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import psycopg
 import pytest
 
+from tests.meeting import Meeting
 from tests.oracle import PostgresServer
 from tests.samples import some
 from tests.server import ShoalServer
 
-WAITS = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
 MOVE, DELETE = "UPDATE moved SET id = 2 WHERE id = 1", "DELETE FROM moved WHERE id = 1"
 
 
@@ -55,54 +53,31 @@ TABLES = {
     "partitioned": "CREATE TABLE moved (id int, v int, p int DEFAULT 1, PRIMARY KEY (id, p)) PARTITION BY LIST (p); "
     "CREATE TABLE moved_1 PARTITION OF moved FOR VALUES IN (1); CREATE TABLE moved_2 PARTITION OF moved DEFAULT",
 }
-# What a transaction does to rows (1, 10), (2, 20), (3, 30) while another one waits for it: each letter is a row, `a>4`
-# gives it another key, `-a` deletes it, `+5` inserts one, `a*` changes it, `[` and `]` are SAVEPOINT and ROLLBACK TO.
+# What a transaction does to rows (1, 10), (2, 20), (3, 30) while another one waits for it: `1>4` gives row 1 the key
+# 4, `-1` deletes it, `1*` changes another column of it, `+5` inserts a row 5, `[` is SAVEPOINT, `]` ROLLBACK TO.
 CHANGES = (
-    *(
-        "1>4",
-        "-2 1>2",
-        "1>9 2>1 9>2",
-        "1>9 2>1 3>2 9>3",
-        "1>4 +1",
-        "-1 +1",
-        "1>4 +5",
-        "+9 -2 9>2",
-        "1>4 4>5",
-        "1>4 4>1",
-    ),
-    *(
-        "-1 +5",
-        "[ 1>4 ] -1 +4",
-        "[ 1>4 ] 1*",
-        "1* 1>4",
-        "1>4 4*",
-        "-3 2>3 1>2",
-        "1>4 -4",
-        "1>4 -2 4>2",
-        "3>4 -1 +1 1>3",
-    ),
-    *("2>5 -1 +2 2>1", "+4 -4 1>4", "-1 -2 +1 +2", "1>4 2>1 -4"),
-)
+    "1>4", "-2 1>2", "1>9 2>1 9>2", "1>9 2>1 3>2 9>3", "1>4 +1", "-1 +1", "1>4 +5", "+9 -2 9>2", "1>4 4>5", "1>4 4>1",
+    "-1 +5", "[ 1>4 ] -1 +4", "[ 1>4 ] 1*", "1* 1>4", "1>4 4*", "-3 2>3 1>2", "1>4 -4", "1>4 -2 4>2",
+    "3>4 -1 +1 1>3", "2>5 -1 +2 2>1", "+4 -4 1>4", "-1 -2 +1 +2", "1>4 2>1 -4",
+)  # fmt: skip
 STATEMENTS = (
     *(f"SELECT * FROM moved WHERE id < 3 FOR {strength}" for strength in ("KEY SHARE", "SHARE", "NO KEY UPDATE")),
-    *("UPDATE moved SET v = v + 1", "UPDATE moved SET v = v + 1 WHERE id > 0 RETURNING *", "DELETE FROM moved"),
-    *(
-        "UPDATE moved SET v = v + 1 WHERE id = 1",
-        "UPDATE moved SET v = v + 1 WHERE id = 2",
-        "DELETE FROM moved WHERE id = 1",
-    ),
-    *(
-        "UPDATE moved SET v = v + 1 WHERE v = 10",
-        "DELETE FROM moved WHERE v IN (10, 20)",
-        "DELETE FROM moved WHERE id < 3",
-    ),
-    *("UPDATE moved SET v = v + 1 WHERE id IN (1, 2)", "SELECT * FROM moved ORDER BY v FOR UPDATE"),
-    *("SELECT id FROM moved WHERE id = 2 FOR NO KEY UPDATE", "SELECT v FROM moved WHERE v < 30 FOR UPDATE"),
+    "UPDATE moved SET v = v + 1",
+    "UPDATE moved SET v = v + 1 WHERE id > 0 RETURNING *",
+    "UPDATE moved SET v = v + 1 WHERE id = 1",
+    "UPDATE moved SET v = v + 1 WHERE id = 2",
+    "UPDATE moved SET v = v + 1 WHERE id IN (1, 2)",
+    "UPDATE moved SET v = v + 1 WHERE v = 10",
     "UPDATE moved SET v = v + w FROM (VALUES (10, 1), (20, 2)) s (u, w) WHERE v = u",
+    "DELETE FROM moved",
+    "DELETE FROM moved WHERE id = 1",
+    "DELETE FROM moved WHERE id < 3",
+    "DELETE FROM moved WHERE v IN (10, 20)",
+    "SELECT * FROM moved ORDER BY v FOR UPDATE",
+    "SELECT id FROM moved WHERE id = 2 FOR NO KEY UPDATE",
+    "SELECT v FROM moved WHERE v < 30 FOR UPDATE",
     "MERGE INTO moved m USING (VALUES (10), (20)) s (u) ON m.v = u WHEN MATCHED THEN UPDATE SET v = v + 1",
 )
-
-
 CASES = [
     (level, table, change, statement)
     for level, table, change, statement in product(LEVELS, TABLES, CHANGES, STATEMENTS)
@@ -128,43 +103,20 @@ def _steps(change: str) -> list[str]:
     return steps
 
 
-def _met(dsn: str, level: str, table: str, change: str, statement: str, end: str) -> tuple[object, ...]:
-    """What the statement gives that waits for the transaction, and the rows after it."""
-    with (
-        psycopg.connect(dsn) as first,
-        psycopg.connect(dsn, autocommit=True) as second,
-        psycopg.connect(dsn, autocommit=True) as watch,
-        ThreadPoolExecutor(1) as beside,
-    ):
-        watch.execute(table.encode())
-        try:
-            watch.execute("INSERT INTO moved VALUES (1, 10), (2, 20), (3, 30)")
-            for step in _steps(change):
-                first.execute(step.encode())
-            second.execute(f"BEGIN ISOLATION LEVEL {level}; SELECT * FROM moved".encode())
-            second.execute("SET lock_timeout = '20s'")
-            waits = beside.submit(second.execute, statement.encode())
-            while not waits.done() and watch.execute(WAITS, (second.info.backend_pid,)).fetchone() != (True,):
-                time.sleep(0.002)
-            first.execute(end.encode())
-            first.commit()
-            try:
-                cursor = waits.result(30)
-                given = cursor.statusmessage, sorted(cursor.fetchall()) if cursor.description else ()
-            except psycopg.Error as error:
-                given = error.sqlstate, ()
-            second.execute("COMMIT")
-            return *given, watch.execute("SELECT * FROM moved ORDER BY id").fetchall()
-        finally:
-            first.rollback()
-            second.execute("ROLLBACK")
-            watch.execute("DROP TABLE moved")
-
-
 @pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 14))
 def test_who_waits_goes_on_with_the_rows_that_he_had_found(
     shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
 ) -> None:
-    for end in ("SELECT", "ROLLBACK"):
-        wanted = _met(postgres_server.dsn, level, TABLES[table], change, statement, end)
-        assert _met(shoal.dsn, level, TABLES[table], change, statement, end) == wanted, end
+    for end in ("COMMIT", "ROLLBACK"):
+        given = []
+        for server in (postgres_server, shoal):
+            meeting = Meeting(server.dsn, "moved_rows", f"CREATE SCHEMA moved_rows; {TABLES[table]}")
+            try:
+                meeting.third.run("INSERT INTO moved VALUES (1, 10), (2, 20), (3, 30)")
+                meeting.second.run(f"BEGIN ISOLATION LEVEL {level}", "SELECT * FROM moved")
+                found = meeting.given_after(_steps(change), statement, end)
+                meeting.second.run("COMMIT")
+                given.append((found, meeting.third.run("SELECT * FROM moved")))
+            finally:
+                meeting.close()
+        assert given[1] == given[0], end

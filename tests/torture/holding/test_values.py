@@ -13,8 +13,20 @@ from catalog.types.long_values import LONG, LONG_SORTED
 from tests.oracle import PostgresServer
 from tests.samples import some
 from tests.server import ShoalServer
-from tests.torture.holding.values import MAKERS, MEGABYTE, TYPES, UNITS, WAYS, Value, copied, prepare, sent, table_of
-from tests.torture.holding.watching import HELD, Watch, one_of_tries
+from tests.torture.holding.values import (
+    MAKERS,
+    MEGABYTE,
+    TYPES,
+    UNITS,
+    WAYS,
+    Value,
+    copied,
+    prepare,
+    send_beside,
+    sent,
+    table_of,
+)
+from tests.torture.holding.watching import HELD, Watch
 
 LARGE = (
     *(("int4[][]", "copy"), ("held_pair[]", "parameter"), ("int4multirange", "literal"), ("varbit", "copy")),
@@ -62,20 +74,6 @@ def given(connection: psycopg.Connection, type_: str, way: str, size: int) -> by
     return copied_out(connection, type_)
 
 
-def watched_value(
-    watched: tuple[psycopg.Connection, Watch], type_: str, way: str, made: str
-) -> tuple[str | None, float]:
-    """How a value was refused, and for how many seconds it held others."""
-    connection, watch = watched
-    state = None
-    with watch.beside() as seen:
-        try:
-            WAYS[way](connection, type_, made)
-        except psycopg.Error as error:
-            state = error.sqlstate
-    return state, seen.held
-
-
 @pytest.mark.parametrize("type_", some(MAKERS, 3))
 def test_they_are_what_postgresql_makes_of_them(
     watched: tuple[psycopg.Connection, Watch], beside: psycopg.Connection, type_: str
@@ -98,26 +96,19 @@ def test_they_are_so_where_a_process_reads_them(
 
 
 @pytest.mark.parametrize("type_", some(MAKERS, 16))
-@one_of_tries
 def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> None:
-    connection, _ = watched
-    made = MAKERS[type_](MEGABYTE)
     held = {}
     for way in ("literal", "parameter", "copy"):
-        connection.execute(f"TRUNCATE {table_of(type_)}".encode())
-        state, held[way] = watched_value(watched, type_, way, made)
+        held[way], state = send_beside(*watched, Value(type_, "", way, MEGABYTE))
         assert state in (None, *REFUSED)
     assert max(held.values()) <= HELD, held
 
 
 @pytest.mark.parametrize(("type_", "way"), some(LARGE, 4))
-@one_of_tries
 def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, way: str) -> None:
-    connection, _ = watched
-    connection.execute(f"TRUNCATE {table_of(type_)}".encode())
+    connection, watch = watched
     connection.execute(f"SET statement_timeout = '{LATE}'")
-    made = MAKERS[type_](60 * MEGABYTE)
-    state, held = watched_value(watched, type_, way, made)
+    held, state = send_beside(connection, watch, Value(type_, "", way, 60 * MEGABYTE))
     connection.execute("RESET statement_timeout")
     assert state in (None, "57014", *REFUSED)
     assert held <= HELD
@@ -127,15 +118,12 @@ ANY = [Value(type_, unit, way, 60 * MEGABYTE) for type_ in TYPES for unit in UNI
 
 
 @pytest.mark.parametrize("value", some(random.Random(1).sample(ANY, 240), 24), ids=str)
-@one_of_tries
 def test_sixty_megabytes_of_anything(watched: tuple[psycopg.Connection, Watch], value: Value) -> None:
     """A text that is no value of the type, or a long way to one."""
-    connection, _ = watched
+    connection, watch = watched
     connection.execute(f"SET statement_timeout = '{LATE}'")
-    made = value.text()
-    state, held = watched_value(watched, value.type_, value.way, made)
+    held, state = send_beside(connection, watch, value)
     connection.execute("RESET statement_timeout")
-    connection.execute(f"TRUNCATE {table_of(value.type_)}".encode())
     assert state != "XX000"
     assert held <= HELD
 

@@ -12,15 +12,14 @@ import psycopg
 from tests.server import ShoalServer
 from tests.torture.holding import formats
 from tests.torture.holding.calls import statements
-from tests.torture.holding.values import WAYS, Value, cases, prepare, table_of
-from tests.torture.holding.watching import ENDS, HELD, MORE, TIMEOUT, TRIES, Watch, sigterm
+from tests.torture.holding.values import cases, prepare, send_beside
+from tests.torture.holding.watching import DOUBTFUL, ENDS, HELD, MORE, TIMEOUT, TRIES, Watch, sigterm
 from tests.torture.planted import PlantedServer
 from tests.torture.trial import PLANTING, Result, planted_until
 
 LONG = 240.0  # seconds in which every planted fault and both paths are tried; in fewer, those that the seed chooses
 EACH = 20  # calls between two long values
 LATE = 10.0  # seconds that a long value may take
-DOUBTFUL = 2 * HELD  # below it is tried again: what holds everybody does so each time, a busy machine does not
 MOST = 20  # problems after which it ends
 PLANTED = "SELECT sign(2.5)"
 ENDLESS = (  # one of each kind of step
@@ -59,13 +58,11 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
                 break
             if number % EACH == 0:
                 case = next(values)
-                problem, held, state = _value(connection, watch, case)
-                for _ in range(TRIES - 1):
-                    if problem.startswith("held") and held < DOUBTFUL:
-                        problem, held, state = _value(connection, watch, case)
+                held, state = send_beside(connection, watch, case)
                 worst, sent = max(worst, held), sent + 1
                 refused += state is not None
-                if problem:
+                if state == "XX000" or held > HELD:
+                    problem = "XX000" if state == "XX000" else f"held everybody for {held:.2f} s"
                     result.problems.append(f"{problem}: {case}")
                     tell(result.problems[-1])
             path = ("auto", "columnar")[number // 2 % 2]
@@ -88,20 +85,6 @@ def holding(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
         f"others waited {worst:.2f} s of processor time at most, {len(result.problems)} held them or did not end"
     )
     return result
-
-
-def _value(connection: psycopg.Connection, watch: Watch, case: Value) -> tuple[str, float, str | None]:
-    """What is wrong with how a long value is taken, how long others waited, and how it was refused."""
-    made = case.text()
-    state: str | None = None
-    with watch.beside() as seen:
-        try:
-            WAYS[case.way](connection, case.type_, made)
-        except psycopg.Error as error:
-            state = error.sqlstate
-    connection.execute(f"TRUNCATE {table_of(case.type_)}".encode())
-    problem = "XX000" if state == "XX000" else f"held everybody for {seen.held:.2f} s" if seen.held > HELD else ""
-    return problem, seen.held, state
 
 
 def planted() -> bool:

@@ -11,6 +11,7 @@ import psycopg
 from psycopg.pq import ExecStatus
 
 from catalog import types
+from tests.torture.holding.watching import DOUBTFUL, HELD, TRIES, Watch
 
 MEGABYTE = 1 << 20
 SIZES = (1, 60)  # megabytes
@@ -158,6 +159,22 @@ WAYS: dict[str, Callable[[psycopg.Connection, str, str], None]] = {
     "copy": _copy,
     "copy csv": _copy_csv,
 }
+
+
+def send_beside(connection: psycopg.Connection, watch: Watch, value: Value) -> tuple[float, str | None]:
+    """For how many seconds others waited while the value was sent, and how it was refused. The table is empty then."""
+    made = value.text()
+    for _ in range(TRIES):
+        state: str | None = None
+        with watch.beside() as seen:
+            try:
+                WAYS[value.way](connection, value.type_, made)
+            except psycopg.Error as error:
+                state = error.sqlstate
+        connection.execute(f"TRUNCATE {table_of(value.type_)}".encode())
+        if state == "XX000" or not HELD < seen.held < DOUBTFUL:
+            break
+    return seen.held, state
 
 
 def cases(seed: int) -> Iterator[Value]:

@@ -22,6 +22,7 @@ TIMEOUT = 1.0  # seconds, of each statement
 MORE = 1.0  # seconds after that within which it has to end
 MEMORY = 1 << 30  # bytes of its own that the server may have: query_memory_limit, results, and itself
 TRIES = 3
+DOUBTFUL = 2 * HELD  # below it is tried again: what holds everybody does so each time, a busy machine does not
 PAUSE = 0.005
 STATEMENT_TIMEOUT = "statement_timeout"
 ENDS = (STATEMENT_TIMEOUT, "pg_cancel_backend", "pg_terminate_backend")

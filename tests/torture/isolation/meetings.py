@@ -285,7 +285,7 @@ def compare(scenario: Scenario, theirs: Place, ours: Place, tally: Tally | None 
             or _planned_anew(scenario, wanted[: number + 1], other)
             or _cached(scenario, one, other)
             or _changed_twice(scenario, one, other)
-            or _waits_all_the_same(scenario, one, other)
+            or _waits_all_the_same(scenario, wanted[:number], one, other)
             or _released_together(wanted[:number], one, other)
         ):
             if tally is not None:
@@ -318,23 +318,26 @@ def _cached(scenario: Scenario, one: str, other: str) -> str:
 
 
 def _changed_twice(scenario: Scenario, one: str, other: str) -> str:
-    """OBJECT where only PostgreSQL has a deadlock, in a transaction that changes an object of the schema twice."""
+    """OBJECT where only PostgreSQL has a deadlock, in a transaction that changes an object of the schema twice which
+    another one changes too."""
     if DEADLOCK not in one or DEADLOCK in other or other.endswith(WAITS):
         return ""
-    changes = [
-        re.findall(r"^(?:GRANT|REVOKE|CREATE|ALTER|DROP)\b.* (g|en|dom|f\(\))", statement)
-        for statement in scenario.scripts[int(one[0])]
+    changes = re.compile(r"^(?:GRANT|REVOKE|CREATE|ALTER|DROP)\b.* (g|en|dom|f\(\))")
+    changed = [
+        Counter(found[1] for statement in script if (found := changes.search(statement))) for script in scenario.scripts
     ]
-    objects = [name for found in changes for name in found]
-    return OBJECT if len(set(objects)) < len(objects) else ""
+    own = changed.pop(int(one[0]))
+    twice = {name for name, times in own.items() if times > 1}
+    return OBJECT if any(twice & found.keys() for found in changed) else ""
 
 
-def _waits_all_the_same(scenario: Scenario, one: str, other: str) -> str:
-    """NO_WAIT where PostgreSQL waits in a script that does not want to."""
+def _waits_all_the_same(scenario: Scenario, lines: Sequence[str], one: str, other: str) -> str:
+    """NO_WAIT where PostgreSQL waits in a statement that does not want to."""
     if one == other or not one.endswith(WAITS):
         return ""
-    script = " ".join(scenario.scripts[int(one[0])])
-    return NO_WAIT if "NOWAIT" in script or "SKIP LOCKED" in script else ""
+    step = sum(line.startswith(f"{one[0]}: ") for line in lines)
+    statement = scenario.scripts[int(one[0])][step]
+    return NO_WAIT if statement.endswith(("NOWAIT", "SKIP LOCKED")) else ""
 
 
 def _released_together(lines: Sequence[str], one: str, other: str) -> str:
