@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from engine.session.session import Session
 
 
-def _analyzed(session: Session, query: ast.SelectStmt) -> tree.Analyzed:
+def _analyze(session: Session, query: ast.SelectStmt) -> tree.Analyzed:
     analyzed = expanded(analyze(query, session.environment), session.environment)
     if analyzed.parameter_types:
         raise SqlError("0A000", "materialized views may not be defined using bound parameters")
@@ -57,13 +57,13 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
         raise SqlError("0A000", "materialized views must not use data-modifying statements in WITH")
     if session.transaction is None:
         session.begin_implicit()
-    _analyzed(session, query)  # a wrong query is refused where IF NOT EXISTS finds the name, too
+    _analyze(session, query)  # a wrong query is refused where IF NOT EXISTS finds the name, too
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:
         session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")
         return "CREATE MATERIALIZED VIEW"
     source = await running.locked(session, planning.prepare(session, whole.of(query), ()), fixed=False)
-    analyzed = _analyzed(session, query)  # as its relations are now that they are locked
+    analyzed = _analyze(session, query)  # as its relations are now that they are locked
     assert isinstance(analyzed.statement, tree.Query)
     await execute(session, definition(created, source))
     made = session.environment.find_relation(created.relation.schema, created.relation.name)
