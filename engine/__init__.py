@@ -28,6 +28,7 @@ the other, and engine/storage/interface.py declares what they exchange.
     index_checks.py, columnar_checks.py    whether indexes and the worker's copies hold what the rows give
                         (shoal/commands/check_indexes.py)
     configuration.py    the server's configuration as sessions see it
+    pandas_import.py    pyarrow is kept from importing pandas
 
 **Several tablespaces.** A tablespace is one changelog, one LMDB environment and the memtables between them
 (storage/tablespace.py). The catalog, counters and sequences are in pg_default. While a node has only that, `Node.store`

@@ -31,6 +31,7 @@ from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
 from engine.foreground import Place, foreground
 from engine.node.node import Node, resolve
+from engine.pandas_import import refuse_pandas
 from engine.past.far import FarPast
 from engine.past.manager import Past
 from engine.priority import stand_first
@@ -62,6 +63,7 @@ def serve(config: Config, as_json: bool = False, sources: ConfigSources | None =
     """Runs the server; returns the exit status. `as_json`: it tells its addresses as a JSON object. `again`: reads the
     configuration once more."""
     ignore_hangup()
+    refuse_pandas()
     os.umask(0o077)  # what the server makes is for its user alone
     # Threads that load, flush and write files take turns with the engine's thread all the time, and each turn would
     # wait up to Python's default of 5 ms for the interpreter lock.

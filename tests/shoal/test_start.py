@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -11,9 +12,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil  # type: ignore[import-untyped]
 import psycopg
 
 from tests import forks
+from tests.server import ShoalServer
 
 WAIT = 60  # seconds; a loaded machine
 
@@ -41,6 +44,21 @@ def test_a_server_begins_without_libraries_that_it_may_never_need() -> None:
     """pandas comes with the first array that Arrow makes of Python's objects, where it is installed: 37 MB."""
     code = "import sys, shoal.serve\nprint([name for name in ('pandas', 'duckdb', 'pyspark') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_neither_a_server_nor_its_worker_imports_pandas() -> None:
+    """pyarrow would, with the first array that it makes of Python's objects."""
+    assert importlib.util.find_spec("pandas")
+    with ShoalServer() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE loaded (id int PRIMARY KEY, t text)")
+        with connection.cursor().copy("COPY loaded FROM STDIN") as copy:
+            for number in range(20000):
+                copy.write_row((number, "text"))
+        connection.execute("SET shoal.path = columnar")
+        assert connection.execute("SELECT max(upper(t) || 'a') FROM loaded WHERE t ~ 'e'").fetchone() == ("TEXTa",)
+        processes = [server.pid, *(child.pid for child in psutil.Process(server.pid).children(recursive=True))]
+        maps = [pathlib.Path(f"/proc/{pid}/maps").read_text() for pid in processes]
+    assert len(maps) > 1 and not any("/pandas/" in lines for lines in maps)
 
 
 def test_a_server_tells_programs_where_it_is(tmp_path: pathlib.Path) -> None:

@@ -31,6 +31,7 @@ import socket
 import sys
 
 from engine.columnar.worker import sandbox
+from engine.pandas_import import refuse_pandas
 
 
 def main() -> None:
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--spill-directory", required=True)
     arguments = parser.parse_args()
     sandbox.end_with_parent()
+    refuse_pandas()
     sandbox.enter(arguments.fd, arguments.memory_limit)
     # Only now: these start threads, and the sandbox must be entered with one.
     from engine.columnar.worker.serve import Server

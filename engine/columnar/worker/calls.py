@@ -5,7 +5,9 @@ where a call has failed. So a query that is stopped while its functions are call
 exception between two of its steps (PyThreadState_SetAsyncExc), as often as it takes, and no other one begins. A single
 step of C, one search by a regular expression above all,
 keeps the interpreter and cannot be left: then the worker does not hear that it is to cancel something, and the engine
-puts another one in its place (engine/columnar/client.py).
+puts another one in its place (engine/columnar/client.py). Nothing is left where Python's own code takes a lock or
+gives it back (`_holds_locks`): an exception between a lock that was just taken and the block that gives it back would
+leave it taken for good, and with the import lock every query would wait.
 
 DuckDB does not say for which query it calls. On the thread that runs a query it is that one; on its other threads it is
 one of those that ran when the call began. So these calls are left only where nothing else has ended the query for
@@ -15,13 +17,18 @@ engine runs it again.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib.machinery
 import itertools
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import get_ident
 from time import monotonic
+from types import FrameType
 from typing import TypeVar
 
 from catalog.errors import SqlError
@@ -38,6 +45,18 @@ _left: dict[int, _Call] = {}  # by thread: the call that it is to leave, or has 
 _interrupt = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _interrupt.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _numbers = itertools.count()
+_LOCKS = frozenset(  # files whose code takes a lock in one step and is ready to give it back in another
+    function.__code__.co_filename
+    for function in (
+        importlib.machinery.ModuleSpec.__init__,
+        importlib.machinery.FileFinder.__init__,
+        threading.Condition.__init__,
+        contextlib.contextmanager,
+    )
+)
+# Each step tells the frame in which each thread is. A `for` makes one without a chance for other threads to go on, as
+# they have after a call.
+_frames = itertools.starmap(sys._current_frames, itertools.repeat(()))
 loading = False  # a table is made or changed: what is called may be for that
 
 
@@ -101,6 +120,21 @@ def leave(query: int, since: float) -> None:
     for thread, this in list(_under_way.items()):
         if query not in this.queries or (len(this.queries) > 1 and max(this.began, since) > late) or this.loads:
             continue
+        frame = sys._current_frames().get(thread)
+        if frame is None or _holds_locks(frame):
+            continue
+        step = frame.f_lasti
         _left[thread] = this
-        if thread in _under_way:  # between this and the next line no other thread takes a step
-            _interrupt(thread, Interrupted)
+        for frames in _frames:  # from here to the interrupt no other thread takes a step
+            if thread in _under_way and frames[thread] is frame and frame.f_lasti == step:
+                _interrupt(thread, Interrupted)
+            break
+
+
+def _holds_locks(frame: FrameType | None) -> bool:
+    """Whether a call that is in this frame may be about to take a lock, or to give it back."""
+    while frame is not None and frame.f_code is not call.__code__:
+        if frame.f_code.co_filename in _LOCKS:
+            return True
+        frame = frame.f_back
+    return False

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import _imp
 import asyncio
 import contextlib
+import importlib
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -153,6 +156,81 @@ def test_interrupts_at_any_moment_reach_nothing_but_calls() -> None:
     thread.join(30)
     assert not thread.is_alive() and {*found} <= {3, calls.LOST} and 3 in found
     assert threading.get_ident() not in calls._under_way
+
+
+class Locks:
+    """What a call takes and gives back, in each of the ways that the standard library has: `take_...` does it once."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._inside = 0
+
+    def take_import_lock(self) -> None:
+        importlib._bootstrap._lock_unlock_module("a_module")  # type: ignore[attr-defined]
+
+    def take_condition(self) -> None:
+        with self._condition:
+            pass
+
+    def take_context(self) -> None:
+        with self._context():
+            pass
+
+    @contextlib.contextmanager
+    def _context(self) -> Iterator[None]:
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+    def kept(self) -> str:
+        """What has been taken and not given back."""
+        if _imp.lock_held():
+            return "the import lock"
+        if not self._condition.acquire(timeout=1):
+            return "the condition"
+        self._condition.release()
+        return "the context" if self._inside else ""
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Locks) if name.startswith("take_")])
+def test_a_call_that_is_left_gives_back_what_it_took(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception between a lock that was just taken and the block that gives it back would leave it taken for good.
+    With the import lock no query would end any more."""
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda _: None
+    )  # an interrupt that met a finalizer is lost: another comes
+    over = threading.Event()
+    locks = Locks()
+    take = getattr(locks, name)
+    ends = 0
+
+    def run() -> None:
+        while not over.is_set():
+            take()
+
+    def work() -> None:
+        nonlocal ends
+        with calls.of_query(7, UNLIMITED, going_on):
+            while not over.is_set():
+                with contextlib.suppress(SqlError):
+                    calls.call(run)
+                ends += 1
+
+    thread = threading.Thread(target=work, daemon=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.00001)
+    thread.start()
+    end = time.monotonic() + 3
+    while ends < 5000 and time.monotonic() < end:
+        calls.leave(7, 0.0)
+        time.sleep(0)
+    sys.setswitchinterval(interval)
+    over.set()
+    thread.join(10)
+    assert not locks.kept()
+    assert not thread.is_alive() and ends > 20
 
 
 def test_no_call_begins_of_a_query_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
