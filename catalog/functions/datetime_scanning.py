@@ -126,13 +126,17 @@ class _Scanner:
         self.passed += match.end() - self.at
         self.at = match.end()
 
+    def next_character(self) -> str:
+        """'' at the end, which blanks that are passed over lead to."""
+        return self.text[self.at : self.at + 1]
+
     def _separator(self) -> None:
         if self.fixed:
             self.at += 1
             return
         self.passed -= 1
-        char = self.text[self.at]
-        if char in _BLANKS or is_separator(char):
+        char = self.next_character()
+        if char and (char in _BLANKS or is_separator(char)):
             self.at += 1
             self.passed += 1
 
@@ -276,8 +280,8 @@ def _only_output(scanner: _Scanner, number: int, node: Node) -> None:
 
 
 def _zone_hours(scanner: _Scanner, number: int, node: Node) -> None:
-    char = scanner.text[scanner.at]
-    if char in "+- ":
+    char = scanner.next_character()
+    if char and char in "+- ":
         scanner.found.zone_sign = -1 if char == "-" else 1
         scanner.at += 1
     else:

@@ -133,3 +133,37 @@ def test_reading(postgres: psycopg.Connection[Any]) -> None:
     check(postgres, ["to_date({a}, {b})"], rows=READINGS, a=columns, b=columns)
     for zone in ("UTC", "America/New_York"):
         check(postgres, ["to_timestamp({a}, {b})"], FormatSettings(timezone=zone), rows=READINGS, a=columns, b=columns)
+
+
+FIELDS = (
+    "YYYY", "YYY", "YY", "Y", "Y,YYY", "IYYY", "IY", "I", "MM", "Month", "MON", "mon", "RM", "rm", "DD", "DDD", "D",
+    "Day", "dy", "ID", "IDDD", "IW", "WW", "W", "CC", "J", "Q", "BC", "a.d.", "HH24", "HH12", "HH", "MI", "SS", "SSSS",
+    "MS", "US", "FF1", "FF6", "AM", "p.m.", "TZH", "TZM", "TZ", "OF", "DDth", "FMDD", "FMMonth", "TMMon", "FX", "SP",
+)  # fmt: skip
+BETWEEN = ("", "", " ", "  ", "-", "/", ":", ".", ",", "+", "\t", "T", '"x"', '"', "\\", "#", "th")
+PIECES = (
+    "2024", "24", "4", "0", "00", "-1", "12", "13", "1", "31", "366", "99", "1,234", "12345678901", "March", "mar", "XII",
+    "vi", "Monday", "MON", "BC", "a.d.", "AM", "p.m.", "+05", "-8", "+", "-", "UTC", "EST", "1st", "2nd", "x", "Q1",
+)  # fmt: skip
+
+
+def reading(chance: random.Random) -> tuple[str, str]:
+    """A text and a template for it; often neither of use to the other. ASCII: PostgreSQL's errors cut characters."""
+
+    def parts(words: tuple[str, ...]) -> str:
+        made = "".join(
+            chance.choice(BETWEEN) + (chance.choice(words) if chance.randrange(6) else "")
+            for _ in range(chance.randrange(5))
+        )
+        return made + chance.choice(BETWEEN)
+
+    return parts(PIECES), parts(FIELDS)
+
+
+@pytest.mark.parametrize("seed", some(range(12), 6))
+def test_any_text_is_read_by_any_template(postgres: psycopg.Connection[Any], seed: int) -> None:
+    chance = random.Random(seed)
+    rows = tuple(reading(chance) for _ in range(1500))
+    columns = ("text", ())
+    texts = ["to_date({a}, {b})", "to_timestamp({a}, {b})", "to_number({a}, {b})"]
+    check(postgres, texts, rows=rows, a=columns, b=columns)
