@@ -20,7 +20,7 @@ from catalog.functions.quoting import quote_identifier
 from catalog.schema import PG_CATALOG_OID, Catalog, Collation, Index
 from catalog.types import element_of, oids, type_row
 from catalog.types.base import TypeRef
-from catalog.types.collated import Rules, collated
+from catalog.types.collated import Rules, with_collation
 
 DEFAULT, C, POSIX = 100, 950, 951
 ICU = "i"
@@ -152,8 +152,8 @@ def collated_type(oid: int, found: Rules) -> TypeRef:
     """The collated type of values of text, varchar, char(n), name or an array of them under these rules."""
     element = element_of(oid)
     if element:
-        return collated(oids.BPCHAR_ARRAY if element == oids.BPCHAR else oids.TEXT_ARRAY, found)
-    return collated(oids.BPCHAR if oid == oids.BPCHAR else oids.TEXT, found)
+        return with_collation(oids.BPCHAR_ARRAY if element == oids.BPCHAR else oids.TEXT_ARRAY, found)
+    return with_collation(oids.BPCHAR if oid == oids.BPCHAR else oids.TEXT, found)
 
 
 def version(item: Collation) -> str | None:
@@ -162,7 +162,7 @@ def version(item: Collation) -> str | None:
     return icu.version_of(item.locale) if item.provider == ICU and icu.is_available() else None
 
 
-def shown(catalog: Catalog, path: tuple[int, ...], oid: int) -> str | None:
+def show_name(catalog: Catalog, path: tuple[int, ...], oid: int) -> str | None:
     """A collation's name, with its schema unless it is found without; None if there is none of that OID."""
     try:
         item = collation(catalog, oid)

@@ -88,8 +88,8 @@ class Encoding:
         complete = len(found) == count and all(byte >= (0x40 if self.width == 2 else 0x80) for byte in found[1:])
         if self.name == "UTF8" or not complete:
             wrong = data[start : start + _utf8_length(lead)] if self.name == "UTF8" else found
-            return SqlError("22021", f'invalid byte sequence for encoding "{self.name}": {_shown(wrong)}')
-        what = f'character with byte sequence {_shown(found)} in encoding "{self.name}"'
+            return SqlError("22021", f'invalid byte sequence for encoding "{self.name}": {_show(wrong)}')
+        what = f'character with byte sequence {_show(found)} in encoding "{self.name}"'
         return SqlError("22P05", f'{what} has no equivalent in encoding "UTF8"')
 
     def encode(self, text: str) -> bytes:
@@ -116,11 +116,11 @@ class Encoding:
             return text.translate(self.to_client or {}).encode(self.codec, "replace")
 
     def _missing(self, char: str) -> SqlError:
-        what = f'character with byte sequence {_shown(char.encode())} in encoding "UTF8"'
+        what = f'character with byte sequence {_show(char.encode())} in encoding "UTF8"'
         return SqlError("22P05", f'{what} has no equivalent in encoding "{self.name}"')
 
 
-def _shown(data: bytes) -> str:
+def _show(data: bytes) -> str:
     return " ".join(f"0x{byte:02x}" for byte in data)
 
 

@@ -2,7 +2,7 @@
 
 Every error carries what PostgreSQL's ErrorResponse carries (PostgreSQL 16 manual, 55.8). Code below the wire raises
 `SqlError`; the wire turns it into the message. Whatever else is raised is an error of the operating system about a
-file, or a defect of ours, which becomes XX000 (`told`).
+file, or a defect of ours, which becomes XX000 (`as_sql_error`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def file_error(error: OSError, what: str = "a file of the server cannot be read 
     return SqlError(sqlstate, f"{what}{place}: {os.strerror(number) if number else error}", hint=hint)
 
 
-def told(error: BaseException) -> SqlError:
+def as_sql_error(error: BaseException) -> SqlError:
     """What a client is told of any error: what is neither known nor the operating system's is a defect (XX000)."""
     if isinstance(error, SqlError):
         return error

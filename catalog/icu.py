@@ -52,7 +52,7 @@ def _library() -> _Library | None:
             library = ctypes.PyDLL(path)
         except OSError:
             continue
-        found = _bound(library, path)
+        found = _bind_functions(library, path)
         if found is not None:
             return found
     return None
@@ -69,7 +69,7 @@ def _candidates() -> Iterator[str]:
         yield from map(str, sorted(beside.glob("libicui18n*")))
 
 
-def _bound(library: ctypes.CDLL, path: str) -> _Library | None:
+def _bind_functions(library: ctypes.CDLL, path: str) -> _Library | None:
     digits = re.search(r"(?:\.so\.|icui18n\.|icu)(\d+)", pathlib.Path(path).name)
     for suffix in ("", f"_{digits.group(1)}" if digits else ""):
         if hasattr(library, f"ucol_open{suffix}"):
@@ -98,7 +98,7 @@ def _with_types(library: ctypes.CDLL, suffix: str) -> _Library:
     )
 
 
-def _required() -> _Library:
+def _require() -> _Library:
     """Raises 0A000 where the machine has no ICU."""
     found = _library()
     if found is None:
@@ -113,7 +113,7 @@ def is_available() -> bool:
 @lru_cache(1024)
 def _collator(locale: str) -> int:
     """The collator of a locale, as a pointer. They are few and kept for ever. Raises 22023."""
-    library = _required()
+    library = _require()
     status = ctypes.c_int(0)
     found = library.open(locale.encode(), ctypes.byref(status))
     if status.value >= _FAILED or not found:
@@ -126,7 +126,7 @@ def _collator(locale: str) -> int:
 def version_of(locale: str) -> str:
     """The version of a locale's collator as pg_collation.collversion shows it: '153.120'. Raises 0A000, 22023."""
     parts = (ctypes.c_uint8 * 4)()
-    _required().version(_collator(locale), ctypes.addressof(parts))
+    _require().version(_collator(locale), ctypes.addressof(parts))
     numbers = list(parts)
     while len(numbers) > 2 and not numbers[-1]:
         numbers.pop()
@@ -137,7 +137,7 @@ def version_of(locale: str) -> str:
 def sort_key_maker(locale: str) -> Callable[[str], bytes]:
     """Makes value -> sort key: bytes that compare as the locale's collator compares the values. They end in a NUL and
     hold no other one. Raises 0A000, 22023."""
-    get, collator, room = _required().sort_key, ctypes.c_void_p(_collator(locale)), _Room()
+    get, collator, room = _require().sort_key, ctypes.c_void_p(_collator(locale)), _Room()
 
     def sort_key(value: str) -> bytes:
         data = value.encode("utf-16-le", "surrogatepass")
@@ -161,20 +161,20 @@ class _Room(threading.local):
 
 def upper(value: str, locale: str) -> str:
     """By the rules of a locale: 'ß' becomes 'SS', 'i' in Turkish 'İ'."""
-    return _mapped(_required().upper, value, locale.encode())
+    return _map(_require().upper, value, locale.encode())
 
 
 def lower(value: str, locale: str) -> str:
     """By the rules of a locale."""
-    return _mapped(_required().lower, value, locale.encode())
+    return _map(_require().lower, value, locale.encode())
 
 
 def title(value: str, locale: str) -> str:
     """initcap: each word begins with a capital letter, by the rules of a locale."""
-    return _mapped(_required().title, value, None, locale.encode())
+    return _map(_require().title, value, None, locale.encode())
 
 
-def _mapped(call: Callable[..., int], value: str, *how: object) -> str:
+def _map(call: Callable[..., int], value: str, *how: object) -> str:
     data = value.encode("utf-16-le", "surrogatepass")
     room = len(data) // 2
     while True:
@@ -184,5 +184,5 @@ def _mapped(call: Callable[..., int], value: str, *how: object) -> str:
         if status.value < _FAILED:
             return buffer.raw[: 2 * needed].decode("utf-16-le", "surrogatepass")
         if status.value != _BUFFER_OVERFLOW:
-            raise SqlError("22000", f"case conversion failed: {bytes(_required().error_name(status.value)).decode()}")
+            raise SqlError("22000", f"case conversion failed: {bytes(_require().error_name(status.value)).decode()}")
         room = needed

@@ -62,14 +62,14 @@ class Meter:
         self.kept = self.fleeting = self.stored = self.needed = 0
         self.wanted = wanted
         self.account = account
-        left = wanted if account is None else account.left()
+        left = wanted if account is None else account.get_left()
         self.limit = wanted if wanted < left else left
         self.elsewhere = elsewhere
         self.deadline = 0.0  # on perf_counter's clock; 0: none
         self.seen = False
         return self
 
-    def met(self, size: int) -> None:
+    def note_size(self, size: int) -> None:
         """It is given something large. Raises what sends it elsewhere."""
         self.seen = True
         if size > self.given and self.away is not None:
@@ -83,10 +83,10 @@ class Meter:
         """A large stored row is read; what was fleeting before is gone. Raises 53200."""
         self.fleeting = 0
         self.stored += size
-        self.met(size)
+        self.note_size(size)
         self.fleeting = size
         if self.kept + size > self.limit:
-            raise self.exceeded()
+            raise self.exceeded_error()
 
     def saw(self, size: int) -> None:
         """There is another large value. Raises 53200."""
@@ -95,7 +95,7 @@ class Meter:
             raise self.away
         self.fleeting += size
         if self.kept + self.fleeting > self.limit:
-            raise self.exceeded()
+            raise self.exceeded_error()
 
     def keep(self, row: Sequence[object] | bytes) -> None:
         """A row was put aside: its values, or the bytes that it was turned into. Raises 53200."""
@@ -106,7 +106,7 @@ class Meter:
             for value in row:
                 self.kept += size_of(value)
         if self.kept > self.limit:
-            raise self.exceeded()
+            raise self.exceeded_error()
 
     def stored_row(self, size: int) -> None:
         """A large stored row is put aside as it is. Raises 53200."""
@@ -117,9 +117,9 @@ class Meter:
         """Something of this size is about to be made. Raises 53200 where it would be too much."""
         if self.kept + self.fleeting + size > self.limit:
             self.needed = self.kept + self.fleeting + size
-            raise self.exceeded()
+            raise self.exceeded_error()
 
-    def exceeded(self) -> Exception:
+    def exceeded_error(self) -> Exception:
         """53200, and which setting says so."""
         if self.elsewhere is not None and self.stored * 4 > self.limit:
             return self.elsewhere()
@@ -173,13 +173,13 @@ class Account:
     def limit(self) -> int:
         return self.wanted or self.share
 
-    def left(self) -> int:
+    def get_left(self) -> int:
         """What is to be had; nothing where it is less than nothing."""
         return max(min(self.limit - self.held, self._pool.limit - self._pool.held), 0)
 
     def take(self, size: int) -> None:
         """Raises 53200."""
-        if size > self.left():
+        if size > self.get_left():
             raise self.refusal()
         self.owe(size)
 

@@ -73,7 +73,7 @@ def unwatch() -> None:
     _watched = 0
 
 
-def watched() -> bool:
+def is_watched() -> bool:
     """Whether the calling thread is."""
     return _watched == get_ident()
 

@@ -87,10 +87,10 @@ class Grant:
 
     def __str__(self) -> str:
         shown = "".join(letter + "*" * (letter in self.options) for letter in ORDER if letter in self.letters)
-        return f"{_quoted(self.grantee)}={shown}/{_quoted(self.grantor)}"
+        return f"{_quote(self.grantee)}={shown}/{_quote(self.grantor)}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
@@ -190,13 +190,13 @@ def is_owner(catalog: Catalog, item: Owned, role: Role) -> bool:
     return acts_as(catalog, role, owner_of(item))
 
 
-def held(catalog: Catalog, item: Securable, role: Role) -> tuple[frozenset[str], frozenset[str]]:
+def get_privileges(catalog: Catalog, item: Securable, role: Role) -> tuple[frozenset[str], frozenset[str]]:
     """The letters that a role holds on an object, and those that it may grant on."""
     everything = frozenset(DEFAULTS[kind_of(item)][0])
     if role.superuser:
         return everything, everything
     names = names_of(catalog, role)
-    letters, options = _held(grants_of(catalog, item), names)
+    letters, options = _collect_privileges(grants_of(catalog, item), names)
     for name, given in _EVERYWHERE.items():
         if name in names:
             letters |= given.get(kind_of(item), frozenset())
@@ -205,10 +205,10 @@ def held(catalog: Catalog, item: Securable, role: Role) -> tuple[frozenset[str],
 
 def held_on_column(catalog: Catalog, column: Column, role: Role) -> tuple[frozenset[str], frozenset[str]]:
     """The same of what is granted on one column alone."""
-    return _held(column_grants(column), names_of(catalog, role))
+    return _collect_privileges(column_grants(column), names_of(catalog, role))
 
 
-def _held(grants: Iterable[Grant], names: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+def _collect_privileges(grants: Iterable[Grant], names: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
     letters: frozenset[str] = frozenset()
     options: frozenset[str] = frozenset()
     for grant in grants:
@@ -220,7 +220,7 @@ def _held(grants: Iterable[Grant], names: frozenset[str]) -> tuple[frozenset[str
 
 def may(catalog: Catalog, item: Securable, role: Role, letters: str) -> bool:
     """Whether a role holds any of these letters on an object."""
-    return not held(catalog, item, role)[0].isdisjoint(letters)
+    return not get_privileges(catalog, item, role)[0].isdisjoint(letters)
 
 
 def may_set(catalog: Catalog, role: Role | None, name: str, letter: str = "s") -> bool:
@@ -231,7 +231,7 @@ def may_set(catalog: Catalog, role: Role | None, name: str, letter: str = "s") -
 
 def may_columns(catalog: Catalog, item: Table | View, role: Role, letter: str, columns: frozenset[int]) -> bool:
     """Whether a role holds a letter on an object, or on each of these columns of it; with no columns, on any of it."""
-    if letter in held(catalog, item, role)[0]:
+    if letter in get_privileges(catalog, item, role)[0]:
         return True
     granted = {column.number for column in item.columns if letter in held_on_column(catalog, column, role)[0]}
     return columns <= granted if columns else bool(granted)
@@ -239,7 +239,7 @@ def may_columns(catalog: Catalog, item: Table | View, role: Role, letter: str, c
 
 def any_is_granted(catalog: Catalog, item: Securable, role: Role, words: Iterable[tuple[str, bool]]) -> bool:
     """Whether a role holds any of these privileges: (letter, whether it must be able to grant it on)."""
-    letters, options = held(catalog, item, role)
+    letters, options = get_privileges(catalog, item, role)
     return any(letter in (options if on else letters) for letter, on in words)
 
 
@@ -247,7 +247,7 @@ def column_is_granted(
     catalog: Catalog, item: Table | View, role: Role, column: int | None, letter: str, on: bool
 ) -> bool:
     """The same of one column of a relation, or (None) of any of them."""
-    if letter in held(catalog, item, role)[on]:
+    if letter in get_privileges(catalog, item, role)[on]:
         return True
     return any(letter in held_on_column(catalog, one, role)[on] for one in item.columns if column in (None, one.number))
 
@@ -259,7 +259,7 @@ class DependentPrivileges(Exception):  # noqa: N818 - a finding: the caller make
     """What was to be revoked has been granted on."""
 
 
-def granted(grants: tuple[Grant, ...], new: Grant) -> tuple[Grant, ...]:
+def add_grant(grants: tuple[Grant, ...], new: Grant) -> tuple[Grant, ...]:
     """The items with one more grant."""
     for place, old in enumerate(grants):
         if (old.grantee, old.grantor) == (new.grantee, new.grantor):
@@ -268,7 +268,7 @@ def granted(grants: tuple[Grant, ...], new: Grant) -> tuple[Grant, ...]:
     return (*grants, new)
 
 
-def revoked(
+def remove_grants(
     grants: tuple[Grant, ...], taken: Grant, only_options: bool, cascade: bool, owner: str
 ) -> tuple[Grant, ...]:
     """The items without what `taken` says. Raises DependentPrivileges, unless these go too (`cascade`)."""
@@ -290,7 +290,7 @@ def revoked(
         if grant.grantor == taken.grantee and again:
             if not cascade:
                 raise DependentPrivileges
-            rest = revoked(rest, replace(grant, letters=again), False, True, owner)
+            rest = remove_grants(rest, replace(grant, letters=again), False, True, owner)
     return rest
 
 
@@ -299,7 +299,7 @@ def texts(grants: Iterable[Grant]) -> tuple[str, ...]:
     return tuple(map(str, grants))
 
 
-def renamed(acl: Acl, old: str, new: str) -> Acl:
+def rename_role(acl: Acl, old: str, new: str) -> Acl:
     """Items after a role has another name, or (for a change of owner) another role has taken its part."""
     if acl is None:
         return None
@@ -307,5 +307,5 @@ def renamed(acl: Acl, old: str, new: str) -> Acl:
     for grant in map(parse, acl):
         grantee = new if grant.grantee == old else grant.grantee
         grantor = new if grant.grantor == old else grant.grantor
-        found = granted(found, replace(grant, grantee=grantee, grantor=grantor))
+        found = add_grant(found, replace(grant, grantee=grantee, grantor=grantor))
     return texts(found)

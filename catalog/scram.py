@@ -19,7 +19,7 @@ def verifier(password: str, salt: bytes | None = None, iterations: int = ITERATI
     if _VERIFIER.fullmatch(password):
         return password
     salt = salt if salt is not None else secrets.token_bytes(16)
-    salted = hashlib.pbkdf2_hmac("sha256", prepared(password).encode(), salt, iterations)
+    salted = hashlib.pbkdf2_hmac("sha256", prepare_password(password).encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     stored = hashlib.sha256(client_key).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")
@@ -49,7 +49,7 @@ _PROHIBITED = (
 )
 
 
-def prepared(password: str) -> str:
+def prepare_password(password: str) -> str:
     """SASLprep (RFC 4013), as clients do it; a password that it does not take stays as it is, as in libpq."""
     if password.isascii():
         return password

@@ -76,7 +76,7 @@ class Checks:
             lsn = node.commits.sequence(writes)
         captures = [Capture.take(found, found.sequenced_lsn) for found in (space, *others)]
         durable: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        node.commits.wait(lsn, partial(self._durable, identity, captures, durable), partial(_lost, captures, durable))
+        node.commits.wait(lsn, partial(self._durable, identity, captures, durable), partial(_fail, captures, durable))
         return await durable
 
     def _durable(self, identity: bytes, captures: list[Capture], durable: asyncio.Future[bytes]) -> None:
@@ -84,7 +84,7 @@ class Checks:
         if not durable.done():
             durable.set_result(identity)
 
-    def applied(self, edits: Edits) -> None:
+    def on_applied(self, edits: Edits) -> None:
         """The default tablespace has just applied a commit of the leader's, and nothing behind it."""
         key = next(reversed(edits.writes), b"")
         if key[:4] != PREFIX or self._node.report_check is None:
@@ -134,7 +134,7 @@ class Checks:
             self._node.report_check(identity, tablespace, result)
 
 
-def _lost(captures: list[Capture], durable: asyncio.Future[bytes], error: SqlError) -> None:
+def _fail(captures: list[Capture], durable: asyncio.Future[bytes], error: SqlError) -> None:
     for capture in captures:
         capture.close()
     if not durable.done():

@@ -52,7 +52,7 @@ class Configuration(Protocol):
     def reload(self) -> bool:
         """Reads it again; whether what was read is in force."""
 
-    def shown(self, name: str) -> str:
+    def show_value(self, name: str) -> str:
         """The value in force of one of SERVER_DEFINITIONS, without credentials."""
 
     def origin(self, name: str) -> Origin | None:

@@ -72,7 +72,7 @@ class Foreground:
         self._collected = clock() - COLLECT_SECONDS
 
     @property
-    def pressed(self) -> bool:
+    def is_pressed(self) -> bool:
         """Whether bulk work is to give way now."""
         now = self._clock()
         before, waited, answered = self._looked
@@ -101,10 +101,10 @@ class Foreground:
             gc.collect()
 
     async def aside(self, work: Callable[[], Awaitable[tuple[T, float]]]) -> T:
-        """Awaits work in a thread, which gives its result and the seconds of processor that it took. While `pressed`
+        """Awaits work in a thread, which gives its result and the seconds of processor that it took. While `is_pressed`
         one such work runs at a time, and rests are long: together they have a ninth of the time. Who has worked for
         long, as at the end of a large COPY, rests longer than it keeps others from working."""
-        if not self.pressed:
+        if not self.is_pressed:
             return (await work())[0]
         async with self._turn:
             result, worked = await work()
@@ -167,7 +167,7 @@ def foreground() -> Foreground:
     return found
 
 
-def timed(function: Callable[[], T]) -> tuple[T, float]:
+def time_call(function: Callable[[], T]) -> tuple[T, float]:
     """Its result, and the seconds of processor that it took."""
     began = time.thread_time()
     result = function()
@@ -181,7 +181,7 @@ async def aside(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     """Runs a function that takes milliseconds in a thread that stands back, and gives way to short statements
     (Foreground.aside). The processes that it has end when it is cancelled."""
     errand = Errand()
-    work = partial(contextvars.copy_context().run, timed, partial(errand.run, partial(function, *args, **kwargs)))
+    work = partial(contextvars.copy_context().run, time_call, partial(errand.run, partial(function, *args, **kwargs)))
     try:
         return await foreground().aside(partial(asyncio.get_running_loop().run_in_executor, _threads, work))
     except asyncio.CancelledError:

@@ -55,7 +55,7 @@ class Damage:
     message: str = ""
 
     @property
-    def found(self) -> bool:
+    def has_found(self) -> bool:
         return bool(self.missing or self.stale or self.wrong or self.message)
 
 
@@ -128,7 +128,7 @@ class _TableCheck:
                     self._entries(index, damage)
             except SqlError as error:
                 damage.message = error.message
-            if damage.found:
+            if damage.has_found:
                 found.append(damage)
         return found
 
@@ -158,7 +158,7 @@ class _TableCheck:
                 entries, values, _ = encoder.entries(writer, rows, keys)
                 if len(entries):
                     sorting.add(entries, values)
-            run = _sorted(sorting)
+            run = _sort(sorting)
             made = ((batch.column(0), batch.column(1)) for batch in run.batches()) if run is not None else iter(())
             _compare(made, self._capture.batches(index.storage_id, pause=self._pause), damage)
         except DuplicateKey:
@@ -170,7 +170,7 @@ class _TableCheck:
                 run.discard()
 
 
-def _sorted(sorting: BulkRunWriter) -> BulkRun | None:
+def _sort(sorting: BulkRunWriter) -> BulkRun | None:
     return sorting.finish() if sorting.rows else None
 
 

@@ -23,7 +23,7 @@ class _Held(Protocol):
 
 
 class _Changes(Protocol):
-    def captured(self, size: int) -> None:
+    def note_captured(self, size: int) -> None:
         """So many bytes of changes more are written."""
 
     def look(self) -> None:

@@ -45,7 +45,7 @@ class SpaceRequests:
         asked = {"time": node.clock(), "full": full, "storage_ids": storage_ids, "everywhere": everywhere}
         node.commits.sequence({KEY: orjson.dumps(asked)})
 
-    def applied(self, edits: Edits) -> None:
+    def on_applied(self, edits: Edits) -> None:
         """A follower has applied a commit of the leader's."""
         value = edits.writes.get(KEY)
         if value is None:
@@ -55,11 +55,11 @@ class SpaceRequests:
             return
         everywhere = bool(asked.get("everywhere"))  # a leader of an older release does not say
         if asked["full"]:
-            self._node.pack_later(asked["storage_ids"], _told, everywhere)
+            self._node.pack_later(asked["storage_ids"], _tell, everywhere)
         else:
             self._node.give_back(asked["storage_ids"], everywhere)
 
 
-def _told(error: SqlError | None) -> None:
+def _tell(error: SqlError | None) -> None:
     if error is not None:
         log.warning("what VACUUM FULL has freed on the leader is not given back here: %s", error.message)

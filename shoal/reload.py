@@ -188,7 +188,7 @@ class Reload:
                 found[entry.name] = Origin("configuration file", str(auto_conf.path_of(data)), entry.line)
         return found
 
-    def shown(self, name: str) -> str:
+    def show_value(self, name: str) -> str:
         value = without_credentials(getattr(self.config if name in CHANGEABLE else self._started, name))
         return str(value)
 

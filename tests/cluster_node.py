@@ -168,7 +168,7 @@ class ScriptedReplica:
     def apply(self) -> None:
         if not self.log.leads:
             for lsn, _, body in self.log.read(self.store.durable_lsn):
-                self.node.applied(self.store.apply(lsn, body))
+                self.node.on_applied(self.store.apply(lsn, body))
 
     async def follow(self) -> None:
         while True:
@@ -223,7 +223,7 @@ class Commands:
         replica = self._replica
         written = [lsn for lsn, _, _ in replica.log.read(replica.store.durable_lsn)]
         if written:
-            replica.store.committed(written[-1])
+            replica.store.on_committed(written[-1])
         replica.log.leads = False
         replica.log.held = None
         replica.node.step_down(replica.store.durable_lsn, deposed())

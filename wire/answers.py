@@ -37,10 +37,10 @@ class Answers(Channel):
     def _error(self, error: SqlError, severity: str | None = None) -> None:
         """Tells the client of an error, which is counted and logged."""
         if self.session is None:
-            statement_log.refused(self._transport.get_extra_info("peername"), error)
+            statement_log.log_refusal(self._transport.get_extra_info("peername"), error)
         else:
-            self.session.node.activity.failed(self.session, error)
-            statement_log.failed(self.session, error, severity or error.severity)
+            self.session.node.activity.count_failure(self.session, error)
+            statement_log.log_failure(self.session, error, severity or error.severity)
         self._write(messages.error_response(error, severity))
 
     def _close(self) -> None:
@@ -98,7 +98,7 @@ class Answers(Channel):
     def empty(self) -> None:
         self._write(messages.EMPTY_QUERY)
 
-    def suspended(self) -> None:
+    def suspend(self) -> None:
         self._write(messages.PORTAL_SUSPENDED)
 
     def notice(self, notice: SqlError) -> None:

@@ -22,12 +22,12 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from catalog.encodings import ENCODINGS, Encoding
-from catalog.errors import SqlError, told
+from catalog.errors import SqlError, as_sql_error
 from catalog.memory import Holding
 from catalog.patience import TooLong, too_long
 from engine.execute.context import RowPathFull
 from engine.session import statement_log
-from engine.session.errors import canceled, idle_error
+from engine.session.errors import canceled_error, idle_error
 from engine.session.notifications import SessionNotifications
 from engine.session.portal import Portal
 from engine.session.prepared import PastWait, Prepared, StalePlan
@@ -38,7 +38,7 @@ from engine.statements import extended
 from engine.statements import run as running
 from engine.statements.find import find
 from engine.statements.function_call import FunctionCall
-from engine.statements.planning import overflowed
+from engine.statements.planning import note_overflow
 from engine.txn.interface import LockWait, WaitTicket
 from wire import core, messages, tls
 from wire.answers import Answers
@@ -317,7 +317,7 @@ class Connection(Answers):
         """The error (XX000) for a defect, whose traceback goes to the log; or that of an OSError."""
         if isinstance(error, TooLong):
             return too_long()
-        known = told(error)
+        known = as_sql_error(error)
         if known.sqlstate == "XX000":
             log.error("internal error: %s: %s", type(error).__name__, error, exc_info=error)
         else:
@@ -452,7 +452,7 @@ class Connection(Answers):
         if session.may_time_out:
             self._wait_idle(session)
         self._write(READY["I"])
-        statement_log.connected(session)
+        statement_log.log_connection(session)
         self._use_encoding(ENCODINGS[session.settings.get("client_encoding")])
 
     def _use_encoding(self, encoding: Encoding) -> None:
@@ -521,7 +521,7 @@ class Connection(Answers):
         except (RowPathFull, StalePlan) as error:
             # It is not handed on: what the plan has gathered would stay with its traceback.
             if isinstance(error, RowPathFull):
-                overflowed(session, prepared)
+                note_overflow(session, prepared)
             self._start_task(self._run_found_query(prepared, parameters))
             return
         except LockWait as wait:
@@ -697,7 +697,7 @@ class Connection(Answers):
             except LockWait as wait:
                 if self._run_when_granted(event, wait):
                     return
-                wait.ticket.cancel(canceled())  # it is asked for again by Execute
+                wait.ticket.cancel(canceled_error())  # it is asked for again by Execute
         if self._execute_batch(event):
             return
         self.take_bind(event)
@@ -784,7 +784,7 @@ class Connection(Answers):
                 data = ready.head + data + complete_bytes(command, count)
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
-                overflowed(session, prepared)
+                note_overflow(session, prepared)
             return False
         except SqlError:
             self._out.append(ready.head)
@@ -819,11 +819,11 @@ class Connection(Answers):
         assert session is not None
         self._extended = True
         if event.kind == "S":
-            prepared = extended.named(session, event.name)
+            prepared = extended.get_prepared(session, event.name)
             self._out.append(messages.parameter_description(prepared.parameters.declared))
             formats = prepared.text_formats
         else:
-            portal = session.portals.named(event.name)
+            portal = session.portals.get_portal(event.name)
             prepared, formats = portal.prepared, portal.formats
         columns = prepared.plan.columns
         self._out.append(messages.NO_DATA if columns is None else description(columns, formats))
@@ -833,7 +833,7 @@ class Connection(Answers):
         session = self.session
         assert session is not None
         try:
-            portal = session.portals.named(event.portal)
+            portal = session.portals.get_portal(event.portal)
             session.shown = prepared = portal.prepared
             limit = max(event.limit, 0)
             if portal.started or (limit and prepared.fields is not None):
@@ -857,7 +857,7 @@ class Connection(Answers):
                 self._pending_lsn = session.node.commits.both(self._pending_lsn, lsn)
         except (RowPathFull, StalePlan) as error:
             if isinstance(error, RowPathFull):
-                overflowed(session, prepared)
+                note_overflow(session, prepared)
             self._start_task(self._execute(portal, limit))
             return
         except LockWait as wait:
@@ -967,7 +967,7 @@ class Connection(Answers):
     def _wait_for_lock(self, event: core.WaitingExecution, wait: LockWait) -> None:
         """Takes it again when the lock is granted; as events, and asking for the lock anew, where a timeout watches."""
         if not self._run_when_granted(event, wait):
-            wait.ticket.cancel(canceled())
+            wait.ticket.cancel(canceled_error())
             self.core.push_back(event.data)
 
     def _run_when_granted(self, event: core.Query | core.Bind | core.WaitingExecution, wait: LockWait) -> bool:

@@ -39,7 +39,7 @@ class CopyFeed:
 
     @property
     def _ahead(self) -> int:
-        return PRESSED_AHEAD if self._foreground.pressed else COPY_AHEAD
+        return PRESSED_AHEAD if self._foreground.is_pressed else COPY_AHEAD
 
     def put(self, data: bytes) -> None:
         self._pieces.append(data)

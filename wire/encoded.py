@@ -149,7 +149,7 @@ class ClientEncoding:
     def _turn(self, event: core.Bind) -> None:
         session = self._connection.session
         assert session is not None
-        types = extended.named(session, event.statement).parameters.types
+        types = extended.get_prepared(session, event.statement).parameters.types
         if len(types) == len(event.parameters):
             formats = _each(event.parameter_formats, len(types))
             event.parameters = [
@@ -174,7 +174,7 @@ class ClientEncoding:
 
     def _on_execute(self, event: core.Execute) -> None:
         assert self._connection.session is not None
-        portal = self._connection.session.portals.named(event.portal)
+        portal = self._connection.session.portals.get_portal(event.portal)
         self._columns = self._turns(portal.prepared, portal.formats)
         self._connection.take_execute(event)
 

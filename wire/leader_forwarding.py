@@ -40,7 +40,7 @@ from time import perf_counter
 
 from catalog.errors import SqlError, not_supported
 from engine.replica import HOME, Replica, admit_read, parse_token, token
-from engine.session.leadership import commits_lost, deposed, is_untouched
+from engine.session.leadership import commits_lost, deposed_error, is_untouched
 from engine.session.session import Session
 from engine.session.settings import milliseconds
 from engine.statements.needs import Needs
@@ -244,7 +244,7 @@ class ClusterConnection(Connection):
             return
         self.busy = False
         session.leadership.owed = None  # this tells it
-        self._handle_error(event, ticket.error or deposed())
+        self._handle_error(event, ticket.error or deposed_error())
         self._continue()
 
     def _process_as_follower(self, session: Session) -> None:
@@ -253,7 +253,7 @@ class ClusterConnection(Connection):
             session.leadership.must_lead = False
             transaction = session.transaction
             if transaction is not None and session.status != "E" and not is_untouched(transaction):
-                session.lose_transaction(deposed())
+                session.lose_transaction(deposed_error())
         sent = 0
         try:
             while not (self.busy or self.closing or self._is_yielding):

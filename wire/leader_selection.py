@@ -14,7 +14,7 @@ from engine.replica import HOME, Replica
 from engine.session.session import Session
 from engine.statements.needs import Needs
 from engine.statements.routing import INVALID, LONG_READ, Route, Routes
-from engine.statements.statement_tablespaces import AT_HOME, Reached, reached
+from engine.statements.statement_tablespaces import AT_HOME, Reached, find_reached
 from engine.txn.interface import SERIALIZABLE
 from wire import core
 
@@ -157,7 +157,7 @@ class LeaderSelection:
             self._route_tablespaces = {}
         key = (route, self.needs(session, route))
         if key not in self._route_tablespaces:
-            self._route_tablespaces[key] = reached(*key, session.environment, place)
+            self._route_tablespaces[key] = find_reached(*key, session.environment, place)
         found = self._route_tablespaces[key]
         for name in route.executes:
             other = self.tablespaces_of_route(session, self.prepared_route(session, name.encode()))

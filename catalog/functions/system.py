@@ -363,7 +363,7 @@ def _names(type_oid: int, services: _Services, oid: int) -> str | None:
         found = catalog.get(oid)
         return quote_identifier(found.name) if isinstance(found, Schema | Role) else None
     if type_oid == oids.REGCOLLATION:
-        return collations.shown(catalog, path, oid)
+        return collations.show_name(catalog, path, oid)
     return _builtin_names(type_oid).get(oid)
 
 

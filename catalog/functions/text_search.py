@@ -16,7 +16,7 @@ from catalog.text_search.headline import headline, options_of
 from catalog.text_search.matching import matches
 from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES, tokens
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operation, Query, query_of
-from catalog.text_search.vectors import Vector, printed, vector_of
+from catalog.text_search.vectors import Vector, print_vector, vector_of
 from catalog.text_search.web import web_query
 from catalog.text_search.words import LAST_POSITION
 from catalog.text_search.words import WEIGHTS as LETTERS
@@ -36,7 +36,9 @@ def _default(call: CallContext) -> str:
 
 def to_vector(configuration: str, *texts: str) -> str:
     found = lexemes(configuration, *texts)
-    return printed(vectors.made((lexeme, ((min(position, LAST_POSITION), 0),)) for lexeme, position in found))
+    return print_vector(
+        vectors.make_vector((lexeme, ((min(position, LAST_POSITION), 0),)) for lexeme, position in found)
+    )
 
 
 _ALL = frozenset(("string", "numeric", "boolean", "key"))
@@ -108,7 +110,7 @@ def _from_array(array: Array) -> str:
     found = _lexemes_in(array)
     if "" in found:
         raise SqlError("2200F", "lexeme array may not contain empty strings")
-    return printed(vectors.made((lexeme, ()) for lexeme in found))
+    return print_vector(vectors.make_vector((lexeme, ()) for lexeme in found))
 
 
 # ---- vectors --------------------------------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ def _set_weight(value: str, letter: str, only: Array | None = None) -> str:
         lexeme: tuple((number, weight) for number, _ in positions) if wanted is None or lexeme in wanted else positions
         for lexeme, positions in vector_of(value).items()
     }
-    return printed(changed)
+    return print_vector(changed)
 
 
 def _lexemes_in(array: Array) -> list[str]:
@@ -139,7 +141,7 @@ def _lexemes_in(array: Array) -> list[str]:
 
 def _without(value: str, gone: Iterable[str]) -> str:
     left = set(gone)
-    return printed({lexeme: positions for lexeme, positions in vector_of(value).items() if lexeme not in left})
+    return print_vector({lexeme: positions for lexeme, positions in vector_of(value).items() if lexeme not in left})
 
 
 @implements("tsvector_filter")
@@ -157,7 +159,7 @@ def _filter(value: str, letters: Array) -> str:
         left = tuple(item for item in positions if item[1] in wanted)
         if left:
             kept[lexeme] = left
-    return printed(kept)
+    return print_vector(kept)
 
 
 @implements("tsvector_unnest")
@@ -173,12 +175,12 @@ def _unnest(value: str) -> list[tuple[str, Array | None, Array | None]]:
 
 
 implement("tsvector_length", lambda value: len(vector_of(value)))
-implement("tsvector_strip", lambda value: printed(dict.fromkeys(vector_of(value), ())))
+implement("tsvector_strip", lambda value: print_vector(dict.fromkeys(vector_of(value), ())))
 implement("tsvector_setweight", _set_weight)
 implement("tsvector_setweight_by_filter", _set_weight)
 implement("tsvector_delete_str", lambda value, lexeme: _without(value, (lexeme,)))
 implement("tsvector_delete_arr", lambda value, array: _without(value, _lexemes_in(array)))
-implement("tsvector_concat", lambda left, right: printed(vectors.joined(vector_of(left), vector_of(right))))
+implement("tsvector_concat", lambda left, right: print_vector(vectors.join_vectors(vector_of(left), vector_of(right))))
 implement("tsvector_to_array", lambda value: Array.of(tuple(vector_of(value))))
 
 
@@ -209,7 +211,7 @@ def _joined(sign: str) -> Callable[..., str]:
         one, other = query_of(left), query_of(right)
         if one is None or other is None:
             return left or right
-        return queries.printed(Operation(sign, one, other, distance if sign == PHRASE else 0))
+        return queries.print_query(Operation(sign, one, other, distance if sign == PHRASE else 0))
 
     return join
 
@@ -217,7 +219,7 @@ def _joined(sign: str) -> Callable[..., str]:
 @implements("tsquery_not")
 def _negated(value: str) -> str:
     query = query_of(value)
-    return "" if query is None else queries.printed(Operation(NOT, None, query))
+    return "" if query is None else queries.print_query(Operation(NOT, None, query))
 
 
 implement("tsquery_and", _joined(AND))

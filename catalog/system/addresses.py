@@ -98,7 +98,7 @@ class _Finder:
 
     # ---- what has been found so far ----
 
-    def identified(self, kind: int, words: Sequence[str], identity: str) -> Address | None:
+    def find_identified(self, kind: int, words: Sequence[str], identity: str) -> Address | None:
         """The object of a catalog that has this identity, being one of these words."""
         built_in = built_in_identities(kind)
         for word in words:
@@ -127,7 +127,7 @@ class _Finder:
         """The first object along the search path whose identity is its name and `rest`."""
         for schema, name in self.schemas(names):
             shown = name if kind == numbering.PG_OPERATOR else quote_identifier(name)
-            found = self.identified(kind, words, f"{quote_identifier(schema)}.{shown}{rest}")
+            found = self.find_identified(kind, words, f"{quote_identifier(schema)}.{shown}{rest}")
             if found is not None:
                 return found
         return None
@@ -137,7 +137,7 @@ class _Finder:
         try:
             oid = self.session.type_named(text).declared
         except SqlError as error:  # rows of tables are no types of values, and types all the same
-            found = self.identified(numbering.PG_TYPE, ("type",), text) if error.sqlstate == "0A000" else None
+            found = self.find_identified(numbering.PG_TYPE, ("type",), text) if error.sqlstate == "0A000" else None
             if found is None:
                 raise
             oid = found[1]
@@ -190,7 +190,7 @@ class _Finder:
         relation = self.relation(names[:-1])
         schema = self.catalog.schema_name(relation.schema)
         place = f"{quote_identifier(schema)}.{quote_identifier(relation.name)}"
-        found = self.identified(kind, (self.kind,), f"{quote_identifier(names[-1])} on {place}")
+        found = self.find_identified(kind, (self.kind,), f"{quote_identifier(names[-1])} on {place}")
         return found or _fail("42704", f'{word} "{names[-1]}" for {owner} "{relation.name}" does not exist')
 
     # ---- types, code, operators ----
@@ -200,7 +200,7 @@ class _Finder:
 
     def domain_constraint(self, names: Names, arguments: Names) -> Address:
         oid, shown = self.type_identity(names[0])
-        found = self.identified(2606, (self.kind,), f"{quote_identifier(arguments[0])} on {shown}")
+        found = self.find_identified(2606, (self.kind,), f"{quote_identifier(arguments[0])} on {shown}")
         if found is None:
             _fail("42704", f'constraint "{arguments[0]}" for domain {format_type(oid)} does not exist')
         return found
@@ -227,14 +227,14 @@ class _Finder:
 
     def cast(self, names: Names, types: list[tuple[int, str]]) -> Address:
         source, shown = self.type_identity(names[0])
-        found = self.identified(numbering.PG_CAST, ("cast",), f"({shown} AS {types[0][1]})")
+        found = self.find_identified(numbering.PG_CAST, ("cast",), f"({shown} AS {types[0][1]})")
         message = f"cast from type {format_type(source)} to type {format_type(types[0][0])} does not exist"
         return found or _fail("42704", message)
 
     # ---- access methods ----
 
     def method(self, name: str) -> None:
-        if self.identified(2601, ("access method",), quote_identifier(name)) is None:
+        if self.find_identified(2601, ("access method",), quote_identifier(name)) is None:
             _fail("42704", f'access method "{name}" does not exist')
 
     def in_method(self, names: Names) -> Address:
@@ -251,9 +251,9 @@ class _Finder:
         number = int(names[-1])
         for schema, name in self.schemas(names[1:-1]):
             place = f"{quote_identifier(schema)}.{quote_identifier(name)} USING {quote_identifier(names[0])}"
-            if (found := self.identified(kind, (self.kind,), f"{word} {number} ({sides}) of {place}")) is not None:
+            if (found := self.find_identified(kind, (self.kind,), f"{word} {number} ({sides}) of {place}")) is not None:
                 return found
-            if self.identified(2753, ("operator family",), place) is not None:
+            if self.find_identified(2753, ("operator family",), place) is not None:
                 family = f"operator family {name} for access method {names[0]}"
                 written = ", ".join(_as_written(text, oid) for text, (oid, _) in zip(texts, types, strict=True))
                 _fail("42704", f"{word} {number} ({written}) of {family} does not exist")
@@ -266,7 +266,7 @@ class _Finder:
         if len(names) != 1:
             _fail("22023", "name list length must be exactly 1")
         kind, code = _BY_ONE_NAME[self.kind]
-        found = self.identified(kind, (self.kind,), quote_identifier(names[0]))
+        found = self.find_identified(kind, (self.kind,), quote_identifier(names[0]))
         return found or _fail(code, f'{self.kind} "{names[0]}" does not exist')
 
     def default_acl(self, names: Names, arguments: Names) -> Address:
@@ -277,7 +277,7 @@ class _Finder:
             raise SqlError("22023", f'unrecognized default ACL object type "{letter}"', hint=hint)
         place = f" in schema {quote_identifier(names[1])}" if len(names) > 1 else ""
         shown = f"for role {quote_identifier(names[0])}{place} on {words[letter]}"
-        found = self.identified(826, ("default acl",), shown)
+        found = self.find_identified(826, ("default acl",), shown)
         if found is not None:
             return found
         if len(names) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Seq
 
-from catalog.collations import ICU, POSIX, C, built_in, is_visible, shown, version
+from catalog.collations import ICU, POSIX, C, built_in, is_visible, show_name, version
 from catalog.schema import Collation
 from catalog.system import numbering
 from catalog.system import relations as internal
@@ -56,7 +56,7 @@ def _names(items: list[Collation], surroundings: Surroundings) -> Columns:
     catalog, path = surroundings.catalog, surroundings.path
     return {
         "oid": [item.oid for item in items],
-        "shown": [shown(catalog, path, item.oid) for item in items],
+        "shown": [show_name(catalog, path, item.oid) for item in items],
         "visible": [is_visible(catalog, path, item) for item in items],
         "version": [version(item) for item in items],
     }

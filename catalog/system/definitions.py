@@ -179,7 +179,7 @@ def index_definition(surroundings: Surroundings, index: Index, table: Table, pre
 def _index_column(surroundings: Surroundings, table: Table, part: IndexColumn, pretty: bool) -> str:
     text = _bare_index_column(surroundings, table, part, pretty)
     if part.collation and part.collation != _own_collation(table, part):
-        text += f" COLLATE {collations.shown(surroundings.catalog, surroundings.path, part.collation)}"
+        text += f" COLLATE {collations.show_name(surroundings.catalog, surroundings.path, part.collation)}"
     if part.operator_class:
         text += f" {quote_identifier(operator_class(part.operator_class).name)}"
     if part.descending:

@@ -77,7 +77,7 @@ def _part_sql(table: VirtualTable, oid: str, text: str) -> str:
     return f"(SELECT {text} FROM {_rows(table, 'o')} WHERE {_column(table, 'oid', 'o')} = {oid})"
 
 
-def _described(arguments: list[str]) -> str:
+def _describe_arguments(arguments: list[str]) -> str:
     kind, oid, part = arguments
     on = _column(_CONSTRAINT, "conrelid", "o")
     constraint = f"'constraint ' || {_column(_CONSTRAINT, 'conname', 'o')}"
@@ -111,7 +111,7 @@ def _described(arguments: list[str]) -> str:
 _TYPE = system_table("pg_type")
 register(
     "pg_describe_object",
-    _described,
+    _describe_arguments,
     *(table for _, table, _ in _NAMED.values()),
     *(_CLASS, _ATTRIBUTE, _CONSTRAINT, _DEFAULT, _RULE, _TYPE, internal.RELATION_NAMES, internal.TYPE_NAMES),
     udfs=("shoal_builtin_type",),

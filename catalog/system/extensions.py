@@ -118,7 +118,7 @@ def _functions(items: list[Item], _: Surroundings) -> Columns:
     }
 
 
-def _placed(name: str, schema: str = "", owner: str = "") -> None:
+def _place(name: str, schema: str = "", owner: str = "") -> None:
     """The rows of a catalog as they were read, with the columns for schema and owner."""
     table = system_table(name)
 
@@ -134,11 +134,11 @@ def _placed(name: str, schema: str = "", owner: str = "") -> None:
         return columns
 
 
-_placed("pg_operator", "oprnamespace", "oprowner")
-_placed("pg_cast")
-_placed("pg_aggregate")
-_placed("pg_opclass", "opcnamespace", "opcowner")
-_placed("pg_opfamily", "opfnamespace", "opfowner")
+_place("pg_operator", "oprnamespace", "oprowner")
+_place("pg_cast")
+_place("pg_aggregate")
+_place("pg_opclass", "opcnamespace", "opcowner")
+_place("pg_opfamily", "opfnamespace", "opfowner")
 
 
 @content("pg_depend", "catalog", extensions)
@@ -207,7 +207,7 @@ def _type_input(items: list[Item], surroundings: Surroundings) -> Columns:
     return {"name": list(names), "oid": list(names.values())}
 
 
-def _prefixed(columns: Columns, prefixes: list[str], keys: tuple[str, ...]) -> Columns:
+def _add_prefixes(columns: Columns, prefixes: list[str], keys: tuple[str, ...]) -> Columns:
     made = dict(columns)
     for key in keys:
         texts = made[key]
@@ -221,11 +221,11 @@ def _function_names(items: list[Item], surroundings: Surroundings) -> Columns:
     found = _own_lines(items)
     columns = dict(function_name_columns([line for _, line in found], ""))
     columns["visible"] = [item.schema in surroundings.path for item, _ in found]
-    return _prefixed(columns, [_prefix(surroundings, item) for item, _ in found], ("shown", "signature"))
+    return _add_prefixes(columns, [_prefix(surroundings, item) for item, _ in found], ("shown", "signature"))
 
 
 @content(internal.OPERATOR_NAMES, "session", extensions)
 def _operator_names(items: list[Item], surroundings: Surroundings) -> Columns:
     found = _own_rows(items, "pg_operator")
     columns = operator_name_columns([int(row["oid"] or 0) for _, row in found], "")
-    return _prefixed(columns, [_prefix(surroundings, item) for item, _ in found], ("shown", "signature"))
+    return _add_prefixes(columns, [_prefix(surroundings, item) for item, _ in found], ("shown", "signature"))

@@ -60,7 +60,7 @@ def _composites(catalog: Catalog, wanted: Callable[[Composite], bool]) -> list[i
 
 
 def _relation_named(catalog: Catalog, value: object) -> Iterable[int]:
-    return (*_named(catalog, value), *_composites(catalog, lambda item: item.name == value))
+    return (*_find_by_name(catalog, value), *_composites(catalog, lambda item: item.name == value))
 
 
 def _where_there_is_one(find: Owners) -> Owners:
@@ -72,7 +72,7 @@ def _constraints_named(catalog: Catalog, value: object) -> Iterable[int]:
     return (*catalog.constraint_names.get(cast(str, value), ()), *_user_types(catalog))
 
 
-def _named(catalog: Catalog, value: object) -> Iterable[int]:
+def _find_by_name(catalog: Catalog, value: object) -> Iterable[int]:
     """Relations by their bare name, in whatever schema."""
     schemas = (item.oid for item in catalog.by_kind.get(Schema, ()))
     found = (catalog.relations.get((schema, cast(str, value))) for schema in schemas)
@@ -83,10 +83,10 @@ def _type_named(catalog: Catalog, value: object) -> Iterable[int]:
     """Tables and views by the name of their row type or of its array, which may have been cut; types of users."""
     name = cast(str, value)
     if not name.startswith("_"):
-        return (*_named(catalog, name), *_user_types(catalog))
+        return (*_find_by_name(catalog, name), *_user_types(catalog))
     cut = len(name.encode()) >= 62
     if not cut:
-        return (*_named(catalog, name), *_named(catalog, name[1:]), *_user_types(catalog))
+        return (*_find_by_name(catalog, name), *_find_by_name(catalog, name[1:]), *_user_types(catalog))
     return (*_user_types(catalog), *_cut_names(catalog, name))
 
 
@@ -144,7 +144,7 @@ def _inheriting(catalog: Catalog, value: object) -> Iterable[int]:
     return children.get(oid, ())
 
 
-def _commented(catalog: Catalog, value: object) -> Iterable[int]:
+def _find_commented_objects(catalog: Catalog, value: object) -> Iterable[int]:
     """An object by its OID, or what a constraint is on."""
     return (cast(int, value), *_of_constraint(catalog, value))
 
@@ -190,7 +190,7 @@ def _with_defaults(catalog: Catalog) -> Iterable[int]:
     return [item.oid for item in catalog.by_kind.get(Table, ())]
 
 
-def _identified(catalog: Catalog, value: object) -> Iterable[int]:
+def _find_by_identity(catalog: Catalog, value: object) -> Iterable[int]:
     """Whose identities (of columns, types, rules, defaults, ...) have this OID."""
     oid = cast(int, value)
     within = _with_defaults(catalog) if oid >= numbering.DEFAULTS else ()
@@ -242,7 +242,7 @@ def _register() -> None:
         "pg_constraint.confrelid": _referencing,
         "pg_constraint.conindid": _constraint_of_index,
         "pg_inherits.inhparent": _inheriting,
-        "pg_description.objoid": _commented,
+        "pg_description.objoid": _find_commented_objects,
         "pg_depend.objid": _dependent,
         "pg_depend.refobjid": _depended_on,
     }
@@ -259,7 +259,7 @@ def _register() -> None:
     _owners[internal.RELATION_NAMES.oid, "oid"] = _relation
     _owners[internal.CONSTRAINT_TEXTS.oid, "oid"] = _of_constraint
     _owners[internal.TYPE_NAMES.oid, "oid"] = _of_type
-    _owners[internal.IDENTITIES.oid, "oid"] = _identified
+    _owners[internal.IDENTITIES.oid, "oid"] = _find_by_identity
     _owners[internal.IDENTITIES.oid, "identity"] = _identified_as
     _owners[internal.OWNED_SEQUENCES.oid, "relation"] = _owned_by
 

@@ -100,7 +100,7 @@ def type_identity(catalog: Catalog, oid: int) -> str:
     entry = catalog.user_types.get(oid)
     if entry is None:
         row = types.type_row(oid)
-        return "???" if row is None else _shown(row)
+        return "???" if row is None else _show_type(row)
     if entry.row.element and entry.row.length == -1:
         return type_identity(catalog, entry.row.element) + "[]"
     return _plain(entry.schema, entry.row.name)
@@ -111,10 +111,10 @@ def _built_in_type(oid: int) -> str:
     row = types.type_row(oid)
     if row is None:
         return "-" if oid == 0 else "???"
-    return _shown(row)
+    return _show_type(row)
 
 
-def _shown(row: TypeRow) -> str:
+def _show_type(row: TypeRow) -> str:
     if row.element and row.length == -1 and row.name not in ("int2vector", "oidvector"):
         return _built_in_type(row.element) + "[]"
     return types.format_type(row.oid) if row.name in _SPOKEN else _plain("pg_catalog", row.name)
@@ -127,7 +127,7 @@ def _in_schema(kind: int, oid: int, word: str, schema: str, name: str) -> Row:
     return kind, oid, 0, (word, schema, quote_identifier(name), _plain(schema, name)), (schema, name), ()
 
 
-def _shared(kind: int, oid: int, word: str, name: str) -> Row:
+def _make_shared_row(kind: int, oid: int, word: str, name: str) -> Row:
     return kind, oid, 0, (word, None, quote_identifier(name), quote_identifier(name)), (name,), ()
 
 
@@ -204,7 +204,7 @@ def _of_type(catalog: Catalog, item: Enum | Domain | Composite) -> Iterator[Row]
 
 
 def _of_database(catalog: Catalog, item: Database) -> Iterator[Row]:
-    yield _shared(numbering.PG_DATABASE, item.oid, "database", item.name)
+    yield _make_shared_row(numbering.PG_DATABASE, item.oid, "database", item.name)
     words = {"table": ("r", "tables"), "sequence": ("S", "sequences"), "function": ("f", "functions"),
              "schema": ("n", "schemas"), "type": ("T", "types")}  # fmt: skip
     for acl in item.default_acls if item.oid == catalog.database else ():
@@ -218,7 +218,7 @@ def _of_database(catalog: Catalog, item: Database) -> Iterator[Row]:
 
 
 def _of_extension(catalog: Catalog, item: Extension) -> Iterator[Row]:
-    yield _shared(numbering.PG_EXTENSION, item.oid, "extension", item.name)
+    yield _make_shared_row(numbering.PG_EXTENSION, item.oid, "extension", item.name)
     schema = _schema(catalog, item.schema)
     for oid, entry in types_of(item, "").items():
         yield _type(catalog, oid, schema, entry.row.name)
@@ -248,7 +248,7 @@ def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
         return iter(((6243, item.oid, 0, parts, (item.name,), ()),))
     kinds = {Schema: (numbering.PG_NAMESPACE, "schema"), Role: (numbering.PG_AUTHID, "role"),
              Tablespace: (numbering.PG_TABLESPACE, "tablespace")}  # fmt: skip
-    return iter((_shared(kinds[type(item)][0], item.oid, kinds[type(item)][1], item.name),))
+    return iter((_make_shared_row(kinds[type(item)][0], item.oid, kinds[type(item)][1], item.name),))
 
 
 _KINDS = (Table, View, Index, Sequence, *USER_TYPES, Routine, Collation, Extension, Schema, Database, Role, Tablespace,
@@ -268,7 +268,7 @@ def _as_columns(rows: list[Row]) -> Columns:
 
 
 @content(internal.IDENTITIES, "catalog", _items)
-def _made(items: list[Item], _: Surroundings) -> Columns:
+def _make(items: list[Item], _: Surroundings) -> Columns:
     return _as_columns([row for _, rows in items for row in rows])
 
 
@@ -406,12 +406,12 @@ def _of_names(
 ) -> tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]:
     def rows(pair: tuple[int, str]) -> Iterator[Row]:
         oid, name = pair
-        yield _shared(kind, oid, word, name) if shared else _in_schema(kind, oid, word, _HERE, name)
+        yield _make_shared_row(kind, oid, word, name) if shared else _in_schema(kind, oid, word, _HERE, name)
 
     return lambda: {oid: (oid, name) for oid, name in names().items()}, rows
 
 
-def _named(file: str, key: str) -> Callable[[], Mapping[int, str]]:
+def _name_lookup(file: str, key: str) -> Callable[[], Mapping[int, str]]:
     return lambda: {int(row["oid"] or 0): row[key] or "" for row in read_rows(file)}
 
 
@@ -429,13 +429,13 @@ _BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]
     numbering.PG_OPFAMILY: _of_file("pg_opfamily"),
     2602: _of_file("pg_amop"),
     2603: _of_file("pg_amproc"),
-    2601: _of_names(_named("pg_am", "amname"), 2601, "access method", shared=True),
-    2612: _of_names(_named("pg_language", "lanname"), 2612, "language", shared=True),
+    2601: _of_names(_name_lookup("pg_am", "amname"), 2601, "access method", shared=True),
+    2612: _of_names(_name_lookup("pg_language", "lanname"), 2612, "language", shared=True),
     3602: _of_names(lambda: CONFIGURATIONS, 3602, "text search configuration"),
     3600: _of_names(lambda: DICTIONARIES, 3600, "text search dictionary"),
     3601: _of_names(lambda: {DEFAULT_PARSER: "default"}, 3601, "text search parser"),
-    3764: _of_names(_named("pg_ts_template", "tmplname"), 3764, "text search template"),
-    numbering.PG_COLLATION: _of_names(_named("pg_collation", "collname"), numbering.PG_COLLATION, "collation"),
+    3764: _of_names(_name_lookup("pg_ts_template", "tmplname"), 3764, "text search template"),
+    numbering.PG_COLLATION: _of_names(_name_lookup("pg_collation", "collname"), numbering.PG_COLLATION, "collation"),
 }
 """By catalog: what its built-in objects are, and the rows of one of them."""
 
@@ -492,7 +492,7 @@ def _flat(row: Row) -> tuple[Any, ...]:
     return (*row[:3], *row[3], Array.of(row[4]), Array.of(row[5]))
 
 
-def _found(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...]:
+def _find(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...]:
     """The row of an address; for what is not there one with its kind alone."""
     if kind not in MISSING:
         raise SqlError("XX000", f"unrecognized object class: {kind}")
@@ -514,7 +514,7 @@ def _found(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ..
 def _identify(call: CallContext, kind: int | None, oid: int | None, number: int | None) -> list[tuple[Any, ...]]:
     if kind is None or oid is None or number is None:
         return [(None,) * 4]
-    return [_found(call, kind, oid, number)[3:7]]
+    return [_find(call, kind, oid, number)[3:7]]
 
 
 @implements("pg_identify_object_as_address", needs_session=True)
@@ -523,7 +523,7 @@ def _identify_address(
 ) -> list[tuple[Any, ...]]:
     if kind is None or oid is None or number is None:
         return [(None,) * 3]
-    row = _found(call, kind, oid, number)
+    row = _find(call, kind, oid, number)
     return [(row[3], row[7], row[8])]
 
 

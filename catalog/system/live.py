@@ -68,4 +68,4 @@ def _background_writer(_: list[Item], surroundings: Surroundings) -> Columns:
         "checkpoints_timed", "checkpoints_req", "buffers_checkpoint", "buffers_clean", "maxwritten_clean",
         "buffers_backend", "buffers_backend_fsync", "buffers_alloc",
     )  # fmt: skip
-    return {**dict.fromkeys(counters, 0), "stats_reset": [surroundings.live.started()]}
+    return {**dict.fromkeys(counters, 0), "stats_reset": [surroundings.live.get_start()]}

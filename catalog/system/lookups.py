@@ -94,14 +94,14 @@ def _by_key(sources: str, table: VirtualTable, wanted: str, key: str = "oid") ->
 # ---- names: output and input of the reg types -----------------------------------------------------------------------
 
 
-def _shown(found: str, argument: str, none: str) -> str:
+def _show_lookup(found: str, argument: str, none: str) -> str:
     """A name, `none` for 0 and the number where there is no such object."""
     return f"coalesce({found}, CASE {argument} WHEN 0 THEN '{none}' ELSE CAST({argument} AS VARCHAR) END)"
 
 
 def _output(type_name: str, table: VirtualTable, wanted: str = "shown", none: str = "-") -> None:
     def sql(arguments: list[str]) -> str:
-        return _shown(look_up(table, wanted, arguments[0]), arguments[0], none)
+        return _show_lookup(look_up(table, wanted, arguments[0]), arguments[0], none)
 
     register(f"{type_name}out", sql, table)
 
@@ -310,7 +310,7 @@ _LETTERS = ", ".join(
 )
 
 
-def _granted(where: str, words: str) -> str:
+def _granted_test(where: str, words: str) -> str:
     """SQL of whether any of the privileges in a list of words is held on what `where` finds in HELD."""
     asked = f"list_transform(string_split(upper({words}), ','), lambda w: map {{{_LETTERS}}}[trim(w)])"
     return (
@@ -321,7 +321,7 @@ def _granted(where: str, words: str) -> str:
 
 def _register_granted(sources: str, where: Callable[[list[str]], str], words: int, *tables: VirtualTable) -> None:
     udfs = _NAMES if tables else ()
-    register(sources, lambda a: _granted(where(a), a[words]), HELD, *tables, udfs=udfs)
+    register(sources, lambda a: _granted_test(where(a), a[words]), HELD, *tables, udfs=udfs)
 
 
 _register_granted("has_table_privilege_id has_sequence_privilege_id", lambda a: f"l.c1 = {a[0]} AND l.c2 = 0", 1)
@@ -358,14 +358,14 @@ _register_granted("has_tablespace_privilege_name", lambda a: f"l.c3 = 'tablespac
 
 def _granted_on_setting(arguments: list[str]) -> str:
     name, words = arguments
-    alone, others = (_granted(f"l.c3 = 'parameter ' || {one}", words) for one in (f"lower({name})", "''"))
+    alone, others = (_granted_test(f"l.c3 = 'parameter ' || {one}", words) for one in (f"lower({name})", "''"))
     return f"(SELECT CASE WHEN {name} IS NOT NULL AND {words} IS NOT NULL THEN coalesce({alone}, {others}) END)"
 
 
 register("has_parameter_privilege_name", _granted_on_setting, HELD)
 register(
     "has_function_privilege_id",
-    lambda a: f"coalesce({_granted(f'l.c1 = {a[0]} AND l.c2 = 0', a[1])}, {a[0]} IS NOT NULL)",
+    lambda a: f"coalesce({_granted_test(f'l.c1 = {a[0]} AND l.c2 = 0', a[1])}, {a[0]} IS NOT NULL)",
     HELD,
 )
 register(

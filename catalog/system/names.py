@@ -45,7 +45,7 @@ from catalog.types import oids
 # ---- relations ------------------------------------------------------------------------------------------------------
 
 
-def _owned(surroundings: Surroundings, owner: int) -> bool:
+def _is_owned(surroundings: Surroundings, owner: int) -> bool:
     """Whether the user may do everything with what this role owns."""
     return acts_as(surroundings.catalog, surroundings.user, owner)
 
@@ -57,7 +57,7 @@ def _relation_columns(items: list[Item], surroundings: Surroundings) -> Columns:
         "oid": [item.oid for item in found],
         "shown": [relation_name(catalog, path, item) for item in found],
         "visible": [is_visible(catalog, path, item) for item in found],
-        "owned": [_owned(surroundings, item.owner) if hasattr(item, "owner") else True for item in found],
+        "owned": [_is_owned(surroundings, item.owner) if hasattr(item, "owner") else True for item in found],
         "comment": [item.comment for item in found],
     }
 
@@ -72,7 +72,7 @@ def _system_names(items: list[Item], surroundings: Surroundings) -> Columns:
     return _relation_columns(items, surroundings)
 
 
-def _held(letters: frozenset[str], options: frozenset[str]) -> str:
+def _held_test(letters: frozenset[str], options: frozenset[str]) -> str:
     """',a,r,r*,': what is held, and with a star what may be granted on."""
     return "".join(f",{word}" for word in (*sorted(letters), *(f"{letter}*" for letter in sorted(options)))) + ","
 
@@ -84,14 +84,14 @@ def _held_on_relations(items: list[Item], surroundings: Surroundings) -> Columns
     rows: list[tuple[int, int, str | None, str]] = []
     for (item,) in items if user is not None else ():
         assert user is not None
-        letters, options = privileges.held(catalog, item, user)
-        rows.append((item.oid, 0, None, _held(letters, options)))
+        letters, options = privileges.get_privileges(catalog, item, user)
+        rows.append((item.oid, 0, None, _held_test(letters, options)))
         anywhere, anywhere_on = letters, options
         for column in item.columns if isinstance(item, Table | View) else ():
             mine, mine_on = privileges.held_on_column(catalog, column, user)
             anywhere, anywhere_on = anywhere | mine, anywhere_on | mine_on
-            rows.append((item.oid, column.number, column.name, _held(letters | mine, options | mine_on)))
-        rows.append((item.oid, -1, None, _held(anywhere, anywhere_on)))
+            rows.append((item.oid, column.number, column.name, _held_test(letters | mine, options | mine_on)))
+        rows.append((item.oid, -1, None, _held_test(anywhere, anywhere_on)))
     return _held_rows(rows)
 
 
@@ -100,7 +100,7 @@ def _held_on_system(items: list[Item], surroundings: Surroundings) -> Columns:
     """Everybody may read the system catalogs."""
     everything = surroundings.user is not None and surroundings.user.superuser
     letters = frozenset(privileges.DEFAULTS["table"][0] if everything else "r")
-    held = _held(letters, letters if everything else frozenset())
+    held = _held_test(letters, letters if everything else frozenset())
     rows: list[tuple[int, int, str | None, str]] = []
     for (item,) in items:
         rows += [(item.oid, 0, None, held), (item.oid, -1, None, held)]
@@ -134,7 +134,7 @@ def _held_on_other_parameters(_: list[Item], surroundings: Surroundings) -> Colu
     letters = frozenset(
         privileges.DEFAULTS["parameter"][0] if surroundings.user and surroundings.user.superuser else ""
     )
-    return _held_rows([(0, 0, "parameter ", _held(letters, letters))])
+    return _held_rows([(0, 0, "parameter ", _held_test(letters, letters))])
 
 
 @content(internal.HELD, "session", objects_of(Routine))
@@ -142,7 +142,7 @@ def _held_on_routines(items: list[Item], surroundings: Surroundings) -> Columns:
     catalog, user = surroundings.catalog, surroundings.user
     found: list[Routine] = [item for (item,) in items] if user is not None else []
     assert user is not None or not found
-    held = [_held(*privileges.held(catalog, item, user)) for item in found] if user is not None else []
+    held = [_held_test(*privileges.get_privileges(catalog, item, user)) for item in found] if user is not None else []
     return _held_rows([(item.oid, 0, None, words) for item, words in zip(found, held, strict=True)])
 
 
@@ -151,7 +151,7 @@ def _held_on_named(items: list[Item], surroundings: Surroundings, kind: str) -> 
     rows: list[tuple[int, int, str | None, str]] = []
     for (item,) in items if user is not None else ():
         assert user is not None
-        held = _held(*privileges.held(catalog, item, user))
+        held = _held_test(*privileges.get_privileges(catalog, item, user))
         if item.name in ("pg_catalog", "information_schema"):
             held += "U,"
         rows.append((item.oid, 0, f"{kind} {item.name}", held))
@@ -412,7 +412,7 @@ def _schemas(items: list[Item], surroundings: Surroundings) -> Columns:
         "oid": [schema.oid for schema in found],
         "name": [schema.name for schema in found],
         "shown": [quote_identifier(schema.name) for schema in found],
-        "owned": [_owned(surroundings, schema.owner) for schema in found],
+        "owned": [_is_owned(surroundings, schema.owner) for schema in found],
         "other_temporary": [
             schema.name.startswith("pg_temp_") and schema.name != surroundings.temporary_schema for schema in found
         ],
@@ -427,7 +427,7 @@ def _roles(items: list[Item], surroundings: Surroundings) -> Columns:
         "oid": [role.oid for role in found],
         "name": [role.name for role in found],
         "shown": [quote_identifier(role.name) for role in found],
-        "held": [_owned(surroundings, role.oid) for role in found],
+        "held": [_is_owned(surroundings, role.oid) for role in found],
         "member": [user is not None and privileges.is_member(catalog, user, role.oid) for role in found],
         "admin": [user is not None and privileges.administers(catalog, user, role.oid) for role in found],
     }

@@ -75,7 +75,7 @@ def _relations(found: Seq[Table | View | VirtualTable | Index | SequenceObject])
     }
 
 
-def _owned(found: Seq[Table | View | SequenceObject]) -> Columns:
+def _owned_columns(found: Seq[Table | View | SequenceObject]) -> Columns:
     """The same of relations with an owner and privileges of their own."""
     return {
         **_relations(found),
@@ -88,7 +88,7 @@ def _owned(found: Seq[Table | View | SequenceObject]) -> Columns:
 def _tables(items: list[Item], _: Surroundings) -> Columns:
     found: list[Table] = [item[0] for item in items]
     return {
-        **_owned(found),
+        **_owned_columns(found),
         "reltype": [numbering.row_type(table.oid) for table in found],
         "relam": [numbering.HEAP if table.partitioning is None else 0 for table in found],
         "relfilenode": [table.storage_id if table.partitioning is None else 0 for table in found],
@@ -145,7 +145,7 @@ def _indexes(items: list[Item], _: Surroundings) -> Columns:
 def _views(items: list[Item], surroundings: Surroundings) -> Columns:
     found: list[View] = [view for (view,) in items]
     return {
-        **_owned(found),
+        **_owned_columns(found),
         "reltype": [numbering.row_type(view.oid) for view in found],
         "relpersistence": [_persistence(view.schema, surroundings) for view in found],
         "relkind": "v",
@@ -171,7 +171,7 @@ def _view_options(view: View) -> Array | None:
 def _sequences(items: list[Item], surroundings: Surroundings) -> Columns:
     found: list[SequenceObject] = [sequence for (sequence,) in items]
     return {
-        **_owned(found),
+        **_owned_columns(found),
         "relfilenode": [sequence.storage_id for sequence in found],
         "reltablespace": [_tablespace(sequence.tablespace) for sequence in found],
         "relpersistence": [_persistence(sequence.schema, surroundings) for sequence in found],

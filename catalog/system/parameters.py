@@ -35,7 +35,7 @@ class Parameter:
     default: str | None
 
     @property
-    def shown(self) -> str:
+    def shown_value(self) -> str:
         """The default as SHOW prints it: in the largest unit that it is a multiple of."""
         if self.default is None:
             return ""

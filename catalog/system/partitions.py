@@ -28,7 +28,7 @@ def _inherits(items: list[Item], _: Surroundings) -> Columns:
     }
 
 
-def _partitioned(catalog: Catalog, table: Table) -> Item | None:
+def _partition_item(catalog: Catalog, table: Table) -> Item | None:
     """(partitioned table, the OID of its default partition or 0)."""
     if table.partitioning is None:
         return None
@@ -36,7 +36,7 @@ def _partitioned(catalog: Catalog, table: Table) -> Item | None:
     return table, next((item.oid for item in children if item.bound is not None and item.bound.kind == "d"), 0)
 
 
-@content("pg_partitioned_table", "session", Items((Table,), _partitioned))
+@content("pg_partitioned_table", "session", Items((Table,), _partition_item))
 def _partitioned_tables(items: list[Item], surroundings: Surroundings) -> Columns:
     found = [(table, table.partitioning, default) for table, default in items]
     return {

@@ -66,10 +66,10 @@ def read_fields(name: str) -> Iterator[list[str | None]]:
     lines = (DATA / f"{name}.tsv").read_text(encoding="utf-8").split("\n")
     for line in lines[1:]:
         if line:
-            yield [_unescaped(item) for item in line.split("\t")]
+            yield [_unescape(item) for item in line.split("\t")]
 
 
-def _unescaped(item: str) -> str | None:
+def _unescape(item: str) -> str | None:
     if item == "\\N":
         return None
     if "\\" not in item:

@@ -118,7 +118,7 @@ def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
 # ---- texts ----------------------------------------------------------------------------------------------------------
 
 
-def _searched(surroundings: Surroundings, name: str) -> dict[tuple[int, ...], int]:
+def _search_by_name(surroundings: Surroundings, name: str) -> dict[tuple[int, ...], int]:
     """The functions of that name that none before them on the search path hides, by the types of their arguments."""
     found: dict[tuple[int, ...], int] = {}
     catalog = surroundings.catalog
@@ -137,7 +137,7 @@ def _searched(surroundings: Surroundings, name: str) -> dict[tuple[int, ...], in
 def _names(items: list[Item], surroundings: Surroundings) -> Columns:
     shown, signatures, seen = [], [], []
     for item, schema, _ in items:
-        found = _searched(surroundings, item.name)
+        found = _search_by_name(surroundings, item.name)
         visible, alone = found.get(item.signature) == item.oid, len(found) == 1
         name, full = quote_identifier(item.name), f"{quote_identifier(schema)}.{quote_identifier(item.name)}"
         inputs = ",".join(types.format_type(oid) for oid in _oids_of(item.inputs))
@@ -211,7 +211,7 @@ def sql_body(item: Routine, statements: Sequence[str]) -> str:
     the function's where the query has other names beside them."""
     labels = [quote_identifier(argument.name) for argument in item.inputs]
 
-    def shown(text: str) -> str:
+    def show_text(text: str) -> str:
         prefix = f"{quote_identifier(item.name)}." if _READS.search(text) else ""
 
         def part(found: re.Match[str]) -> str:
@@ -222,7 +222,7 @@ def sql_body(item: Routine, statements: Sequence[str]) -> str:
 
         return _PARTS_OF_BODIES.sub(part, text.replace(' AS "?column?"', ""))
 
-    texts = [shown(text) for text in statements]
+    texts = [show_text(text) for text in statements]
     if item.is_expression:
         return f"RETURN {texts[0].strip().removeprefix('SELECT').strip()}"
     return "BEGIN ATOMIC\n" + "".join(f" {text.lstrip()};\n" for text in texts) + "END"

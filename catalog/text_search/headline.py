@@ -136,7 +136,7 @@ class _Text:
     def __init__(self, configuration: str, text: str, query: Query | None, options: Options) -> None:
         self.options = options
         operands: list[Operand] = []
-        self.query = _numbered(query, operands)
+        self.query = _number(query, operands)
         self.words: list[_Word] = []
         position = 0
         for kind, token in tokens(text):
@@ -207,7 +207,7 @@ class _Text:
         best: tuple[bool, int] = (False, -1)
         first = last = -1
         for cover in self.covers():
-            begin, end = self._fitted(*cover)
+            begin, end = self._fit(*cover)
             found = (begin <= cover[0] and end >= cover[1], self.count(begin, end)[1])
             if found > best or (found == best and not self.bad_end(end) and self.bad_end(last)):
                 best, first, last = found, begin, end
@@ -216,7 +216,7 @@ class _Text:
         else:
             self.show(first, last)
 
-    def _fitted(self, first: int, last: int) -> tuple[int, int]:
+    def _fit(self, first: int, last: int) -> tuple[int, int]:
         """A cover made shorter, or longer, to a good length and end."""
         least, most = self.options.min_words, self.options.max_words
         begin = end = first
@@ -227,7 +227,7 @@ class _Text:
             end = place
             place += 1
         if count < most:
-            return self._lengthened(begin, place - 1, last, count)
+            return self._lengthen(begin, place - 1, last, count)
         place = min(place, last)
         while count > least and self.bad_end(place):
             count -= self.words[place].counts
@@ -235,7 +235,7 @@ class _Text:
             end = place
         return begin, end
 
-    def _lengthened(self, begin: int, place: int, last: int, count: int) -> tuple[int, int]:
+    def _lengthen(self, begin: int, place: int, last: int, count: int) -> tuple[int, int]:
         least, most = self.options.min_words, self.options.max_words
         end = place
         while place < len(self.words) and count < most:
@@ -264,7 +264,7 @@ class _Text:
             best = min(found, key=lambda piece: (-piece[3], piece[2]))
             if best[3] <= 0:
                 break
-            begin, end = self._stretched(*best[:3])
+            begin, end = self._stretch(*best[:3])
             self.show(begin, end)
             chosen += 1
             found.remove(best)
@@ -293,7 +293,7 @@ class _Text:
             yield begin, end, words, wanted
             begin = end + 1
 
-    def _stretched(self, first: int, last: int, count: int) -> tuple[int, int]:
+    def _stretch(self, first: int, last: int, count: int) -> tuple[int, int]:
         most = self.options.max_words
         if count >= most:
             return first, last
@@ -337,7 +337,7 @@ class _Text:
         return "".join(parts)
 
 
-def _numbered(query: Query | None, operands: list[Operand]) -> Query | None:
+def _number(query: Query | None, operands: list[Operand]) -> Query | None:
     """The query with numbers for its operands, which are added in PostgreSQL's order, right sides first: a word is one
     certain operand of the query, of two equal ones too. Their weights, which the words of a text lack, do not count."""
     if query is None or isinstance(query, Hole):
@@ -345,9 +345,9 @@ def _numbered(query: Query | None, operands: list[Operand]) -> Query | None:
     if isinstance(query, Operand):
         operands.append(query)
         return Operand(str(len(operands) - 1))
-    right = _numbered(query.right, operands)
+    right = _number(query.right, operands)
     assert right is not None
-    return replace(query, left=_numbered(query.left, operands), right=right)
+    return replace(query, left=_number(query.left, operands), right=right)
 
 
 def headline(configuration: str, text: str, query: Query | None, options: Options = _PLAIN) -> str:

@@ -83,7 +83,7 @@ def _places(vector: Vector, query: Query) -> _Places | None:
     if query.operator == PHRASE:
         shifts = query.distance + right.width, 0
         return _both(left, right, shifts, query.distance + left.width + right.width)
-    return _both(left, right, *_aligned(left, right))
+    return _both(left, right, *_align(left, right))
 
 
 def _places_of(vector: Vector, operand: Operand) -> _Places | None:
@@ -96,7 +96,7 @@ def _places_of(vector: Vector, operand: Operand) -> _Places | None:
     return None if unknown else _Places(sorted(found))
 
 
-def _aligned(left: _Places, right: _Places) -> tuple[tuple[int, int], int]:
+def _align(left: _Places, right: _Places) -> tuple[tuple[int, int], int]:
     """How far both sides are moved so that the narrower one ends where the wider one does, and the width."""
     width = max(left.width, right.width)
     return (width - left.width, width - right.width), width
@@ -106,12 +106,12 @@ def _both(left: _Places, right: _Places, shifts: tuple[int, int], width: int) ->
     """Places where both sides are."""
     ours, theirs = ({place + shift for place in side.found} for side, shift in zip((left, right), shifts, strict=True))
     if left.negated and right.negated:
-        return _Places(_sorted(ours | theirs), width, True)
+        return _Places(_sort(ours | theirs), width, True)
     if left.negated:
-        return _Places(_sorted(theirs - ours), width)
+        return _Places(_sort(theirs - ours), width)
     if right.negated:
-        return _Places(_sorted(ours - theirs), width)
-    return _Places(_sorted(ours & theirs), width)
+        return _Places(_sort(ours - theirs), width)
+    return _Places(_sort(ours & theirs), width)
 
 
 def _either(left: _Places, right: _Places) -> _Places:
@@ -119,16 +119,16 @@ def _either(left: _Places, right: _Places) -> _Places:
     for side in (left, right):
         if not side.there:
             side.width = 0
-    shifts, width = _aligned(left, right)
+    shifts, width = _align(left, right)
     ours, theirs = ({place + shift for place in side.found} for side, shift in zip((left, right), shifts, strict=True))
     if left.negated and right.negated:
-        return _Places(_sorted(ours & theirs), width, True)
+        return _Places(_sort(ours & theirs), width, True)
     if left.negated:
-        return _Places(_sorted(ours - theirs), width, True)
+        return _Places(_sort(ours - theirs), width, True)
     if right.negated:
-        return _Places(_sorted(theirs - ours), width, True)
-    return _Places(_sorted(ours | theirs), width)
+        return _Places(_sort(theirs - ours), width, True)
+    return _Places(_sort(ours | theirs), width)
 
 
-def _sorted(places: set[int]) -> list[int]:
+def _sort(places: set[int]) -> list[int]:
     return sorted(place for place in places if place > 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from catalog.errors import SqlError
 from catalog.remembering import remembering
 from catalog.text_search.configurations import lexemes
-from catalog.text_search.words import WEIGHTS, WordReader, quoted
+from catalog.text_search.words import WEIGHTS, WordReader, quote_word
 
 NOT, AND, OR, PHRASE = "!", "&", "|", "<->"
 _PRIORITIES = {OR: 1, AND: 2, PHRASE: 3, NOT: 4}
@@ -188,7 +188,7 @@ def bad_distance() -> SqlError:
 
 def parse_query(text: str) -> str:
     """The input function: text as it is written to text as it is printed. Raises 42601, 22023, 54000."""
-    return printed(_Reader(text, Operand).read())
+    return print_query(_Reader(text, Operand).read())
 
 
 @remembering(512)
@@ -207,13 +207,13 @@ def words_of(configuration: str, text: str, operator: str, weights: int = 0, pre
     for lexeme, position in lexemes(configuration, text):
         holes = position - last - 1 if last else 0
         for _ in range(holes):
-            found = _chained(found, operator, Hole())
-        found = _chained(found, operator, Operand(lexeme, weights, prefix))
+            found = _chain(found, operator, Hole())
+        found = _chain(found, operator, Operand(lexeme, weights, prefix))
         last = position
     return Hole() if found is None else found
 
 
-def _chained(left: Query | None, operator: str, right: Query) -> Query:
+def _chain(left: Query | None, operator: str, right: Query) -> Query:
     return right if left is None else Operation(operator, left, right, 1 if operator == PHRASE else 0)
 
 
@@ -223,29 +223,29 @@ def to_query(configuration: str, text: str) -> str:
     def push(word: str, weights: int, prefix: bool) -> Query:
         return words_of(configuration, word, PHRASE, weights, prefix)
 
-    return printed(without_holes(_Reader(text, push).read()))
+    return print_query(without_holes(_Reader(text, push).read()))
 
 
 def plain_query(configuration: str, text: str, operator: str) -> str:
     """plainto_tsquery (&), phraseto_tsquery (<->)."""
-    return printed(without_holes(words_of(configuration, text, operator)))
+    return print_query(without_holes(words_of(configuration, text, operator)))
 
 
 def without_holes(query: Query | None) -> Query | None:
     """clean_stopword: the query without stop words, whose places stay in the distances of phrases."""
-    return None if query is None else _filled(query)[0]
+    return None if query is None else _fill(query)[0]
 
 
-def _filled(query: Query) -> tuple[Query | None, int, int]:
+def _fill(query: Query) -> tuple[Query | None, int, int]:
     """The query, and what its distances to the left and to the right grow by."""
     if isinstance(query, Hole):
         return None, 0, 0
     if isinstance(query, Operand):
         return query, 0, 0
-    right, right_before, right_after = _filled(query.right)
+    right, right_before, right_after = _fill(query.right)
     if query.left is None:
         return (None if right is None else replace(query, right=right)), right_before, right_after
-    left, left_before, left_after = _filled(query.left)
+    left, left_before, left_after = _fill(query.left)
     phrase = query.operator == PHRASE
     if left is None and right is None:
         grown = left_before + query.distance + right_before if phrase else max(left_before, right_before)
@@ -263,13 +263,13 @@ def _filled(query: Query) -> tuple[Query | None, int, int]:
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 
-def printed(query: Query | None) -> str:
+def print_query(query: Query | None) -> str:
     return "" if query is None else _text(query, 0, False)
 
 
 def _text(query: Query, above: int, right_of_phrase: bool) -> str:
     if isinstance(query, Operand):
-        text = quoted(query.lexeme)
+        text = quote_word(query.lexeme)
         if query.prefix or query.weights:
             letters = "".join(letter for place, letter in ((3, "A"), (2, "B"), (1, "C"), (0, "D"))
                               if query.weights & 1 << place)  # fmt: skip

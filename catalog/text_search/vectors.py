@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from catalog.errors import SqlError
 from catalog.remembering import remembering
-from catalog.text_search.words import LAST_POSITION, MOST_POSITIONS, WEIGHTS, Position, WordReader, quoted
+from catalog.text_search.words import LAST_POSITION, MOST_POSITIONS, WEIGHTS, Position, WordReader, quote_word
 
 Vector = dict[str, tuple[Position, ...]]  # in the order of the lexemes' bytes
 _MOST_BYTES = (1 << 20) - 1  # of all lexemes and positions
 
 
-def made(found: Mapping[str, Iterable[Position]] | Iterable[tuple[str, Iterable[Position]]]) -> Vector:
+def make_vector(found: Mapping[str, Iterable[Position]] | Iterable[tuple[str, Iterable[Position]]]) -> Vector:
     """A vector of lexemes in any order, some of them perhaps several times. Raises 54000."""
     gathered: dict[str, dict[int, int]] = {}
     for lexeme, positions in found.items() if isinstance(found, Mapping) else found:
@@ -45,7 +45,7 @@ def parse_vector(text: str) -> str:
     found = []
     while (word := reader.next()) is not None:
         found.append(word)
-    return printed(made(found))
+    return print_vector(make_vector(found))
 
 
 @remembering(512)
@@ -58,17 +58,17 @@ def vector_of(text: str) -> Vector:
     return vector
 
 
-def printed(vector: Vector) -> str:
+def print_vector(vector: Vector) -> str:
     parts = []
     for lexeme, positions in vector.items():
-        text = quoted(lexeme)
+        text = quote_word(lexeme)
         if positions:
             text += ":" + ",".join(f"{number}{WEIGHTS[weight] if weight else ''}" for number, weight in positions)
         parts.append(text)
     return " ".join(parts)
 
 
-def joined(left: Vector, right: Vector) -> Vector:
+def join_vectors(left: Vector, right: Vector) -> Vector:
     """tsvector_concat: the positions of the second one follow those of the first."""
     last = max((number for positions in left.values() for number, _ in positions), default=0)
     found: list[tuple[str, Iterable[Position]]] = list(left.items())
@@ -77,7 +77,7 @@ def joined(left: Vector, right: Vector) -> Vector:
         if moved and number_of_last(moved) == LAST_POSITION:
             moved = [item for item in moved[:-1] if item[0] < LAST_POSITION] + [moved[-1]]
         found.append((lexeme, moved))
-    return made(found)
+    return make_vector(found)
 
 
 def number_of_last(positions: list[Position]) -> int:

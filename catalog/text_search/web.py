@@ -15,7 +15,7 @@ from catalog.text_search.queries import (
     Builder,
     Hole,
     Query,
-    printed,
+    print_query,
     without_holes,
     words_of,
 )
@@ -26,7 +26,7 @@ _SIGNS = frozenset("!&|()<")
 
 def web_query(configuration: str, text: str) -> str:
     """websearch_to_tsquery."""
-    return printed(without_holes(_Reader(configuration, text).read()))
+    return print_query(without_holes(_Reader(configuration, text).read()))
 
 
 class _Reader:

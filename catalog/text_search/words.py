@@ -37,7 +37,7 @@ class WordReader:
         if self._of_query and text[self.at] in _OPERATORS:
             raise self.error()
         if text[self.at] == "'" and not self._of_web:
-            word = self._quoted()
+            word = self._quote()
         else:
             word = self._plain()
         if not word:
@@ -49,7 +49,7 @@ class WordReader:
             return word, self._positions()
         return word, []
 
-    def _escaped(self) -> str:
+    def _escape(self) -> str:
         self.at += 2
         if self.at > len(self.text):
             raise SqlError("42601", f'there is no escaped character: "{self.text}"')
@@ -60,7 +60,7 @@ class WordReader:
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == "\\" and not self._of_web:
-                found.append(self._escaped())
+                found.append(self._escape())
                 continue
             if found and (char.isspace() or char == ":" or (self._of_query and char in _OPERATORS)):
                 break
@@ -70,7 +70,7 @@ class WordReader:
             self.at += 1
         return "".join(found)
 
-    def _quoted(self) -> str:
+    def _quote(self) -> str:
         found: list[str] = []
         self.at += 1
         while True:
@@ -78,7 +78,7 @@ class WordReader:
             if not char:
                 raise self.error()
             if char == "\\":
-                found.append(self._escaped())
+                found.append(self._escape())
                 continue
             self.at += 1
             if char == "'":
@@ -113,6 +113,6 @@ class WordReader:
             return found
 
 
-def quoted(word: str) -> str:
+def quote_word(word: str) -> str:
     """A lexeme as both types print it."""
     return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"

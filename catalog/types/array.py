@@ -36,7 +36,7 @@ _LENGTH = struct.Struct(">i")
 _NEVER_QUOTED = oids.NUMBERS | {oids.BOOL, oids.UUID, oids.XID}
 
 
-def _malformed(text: str, detail: str) -> SqlError:
+def _malformed_error(text: str, detail: str) -> SqlError:
     return SqlError("22P02", f'malformed array literal: "{text}"', detail=detail)
 
 
@@ -57,7 +57,7 @@ class _Reader:
         while True:
             match = token.match(text, position)
             if match is None:
-                raise _malformed(text, "Unexpected end of input.")
+                raise _malformed_error(text, "Unexpected end of input.")
             position = match.end()
             mark, quoted, plain = match.groups()
             if mark:
@@ -70,7 +70,7 @@ class _Reader:
             elif plain.strip(WHITESPACE):
                 yield "plain", plain
         if text[position:].strip(WHITESPACE):
-            raise _malformed(text, "Junk after closing right brace.")
+            raise _malformed_error(text, "Junk after closing right brace.")
 
     def read(self, position: int) -> tuple[int, ...]:
         """Fills `elements` and gives the dimensions; () for an empty array."""
@@ -78,7 +78,7 @@ class _Reader:
         for kind, token in self._tokens(position):
             if kind == "{":
                 if before not in ("", "{") and not (before == "," and self.closed):
-                    raise _malformed(self.text, 'Unexpected "{" character.')
+                    raise _malformed_error(self.text, 'Unexpected "{" character.')
                 depth += 1
                 if depth > MAX_DIMENSIONS:
                     raise too_many_dimensions(depth)
@@ -87,15 +87,15 @@ class _Reader:
                 self.closed = False
             elif kind == "}":
                 if before == "," or (before == "{" and depth > 1):
-                    raise _malformed(self.text, 'Unexpected "}" character.')
+                    raise _malformed_error(self.text, 'Unexpected "}" character.')
                 self._close(depth)
                 depth -= 1
             elif kind == ",":
                 if before in ("{", ","):
-                    raise _malformed(self.text, f'Unexpected "{self.delimiter}" character.')
+                    raise _malformed_error(self.text, f'Unexpected "{self.delimiter}" character.')
             else:
                 if before not in ("{", ",") or self.closed:
-                    raise _malformed(self.text, "Unexpected array element.")
+                    raise _malformed_error(self.text, "Unexpected array element.")
                 self.counts[depth] += 1
                 self._add(kind, token)
             before = kind
@@ -107,7 +107,7 @@ class _Reader:
 
     def _close(self, depth: int) -> None:
         if self.lengths[depth] not in (None, self.counts[depth]):
-            raise _malformed(self.text, "Multidimensional arrays must have sub-arrays with matching dimensions.")
+            raise _malformed_error(self.text, "Multidimensional arrays must have sub-arrays with matching dimensions.")
         self.lengths[depth] = self.counts[depth]
         if depth > 1:
             self.counts[depth - 1] += 1
@@ -153,16 +153,16 @@ def _read_bounds(text: str) -> tuple[int, list[tuple[int, int]]]:
         position = match.end()
     rest = text[position:].lstrip(WHITESPACE)
     if rest.startswith("["):
-        raise _malformed(text, _bound_fault(rest))
+        raise _malformed_error(text, _bound_fault(rest))
     if not bounds:
         if not rest.startswith("{"):
-            raise _malformed(text, 'Array value must start with "{" or dimension information.')
+            raise _malformed_error(text, 'Array value must start with "{" or dimension information.')
         return len(text) - len(rest), bounds
     if not rest.startswith("="):
-        raise _malformed(text, 'Missing "=" after array dimensions.')
+        raise _malformed_error(text, 'Missing "=" after array dimensions.')
     rest = rest[1:].lstrip(WHITESPACE)
     if not rest.startswith("{"):
-        raise _malformed(text, 'Array contents must start with "{".')
+        raise _malformed_error(text, 'Array contents must start with "{".')
     return len(text) - len(rest), bounds
 
 
@@ -194,7 +194,7 @@ def read_array(text: str, delimiter: str = ",") -> tuple[list[str | None], tuple
     if not bounds:
         return reader.elements, dimensions, (1,) * len(dimensions)
     if dimensions != tuple(upper - lower + 1 for lower, upper in bounds):
-        raise _malformed(text, "Specified array dimensions do not match array contents.")
+        raise _malformed_error(text, "Specified array dimensions do not match array contents.")
     return reader.elements, dimensions, tuple(lower for lower, _ in bounds)
 
 

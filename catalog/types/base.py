@@ -217,7 +217,7 @@ class Storage:
     from_storage: Callable[[object], object] | None = None
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         return self.struct_code is not None
 
     def save(self, value: object) -> bytes:

@@ -67,7 +67,7 @@ _runs: dict[Rules, int] = {}
 _types: dict[int, CollatedText | ArrayType] = {}
 
 
-def collated(oid: int, rules: Rules) -> TypeRef:
+def with_collation(oid: int, rules: Rules) -> TypeRef:
     """The collated type that stands for text, char(n) or an array of them (`oid`) under these rules."""
     first = _runs.get(rules)
     if first is None:
@@ -110,7 +110,7 @@ def plain(oid: int) -> int:
     )
 
 
-def shown(type_: TypeRef) -> TypeRef:
+def shown_type(type_: TypeRef) -> TypeRef:
     """The type as clients are told of it: the plain one in place of a collated one."""
     return type_ if type_.oid < FIRST_OID else TypeRef(plain(type_.oid))
 

@@ -22,7 +22,7 @@ _COUNT = struct.Struct(">i")
 _STABLE_OIDS = 10000  # the OIDs below are the same in every database, so only of these a wrong one tells of a mistake
 
 
-def _malformed(text: str, detail: str) -> SqlError:
+def _malformed_error(text: str, detail: str) -> SqlError:
     return SqlError("22P02", f'malformed record literal: "{text}"', detail=detail)
 
 
@@ -30,20 +30,20 @@ def read_fields(text: str, count: int) -> list[str | None]:
     """The texts of a row's fields, None for NULL: '(1,"a b",)'. Raises 22P02."""
     at = len(text) - len(text.lstrip(WHITESPACE))
     if not text.startswith("(", at):
-        raise _malformed(text, "Missing left parenthesis.")
+        raise _malformed_error(text, "Missing left parenthesis.")
     at += 1
     found: list[str | None] = []
     for number in range(count):
         if number:
             if not text.startswith(",", at):
-                raise _malformed(text, "Too few columns.")
+                raise _malformed_error(text, "Too few columns.")
             at += 1
-        value, at = read_part(text, at, ",)", _malformed)
+        value, at = read_part(text, at, ",)", _malformed_error)
         found.append(value)
     if not text.startswith(")", at):
-        raise _malformed(text, "Too many columns.")
+        raise _malformed_error(text, "Too many columns.")
     if text[at + 1 :].strip(WHITESPACE):
-        raise _malformed(text, "Junk after right parenthesis.")
+        raise _malformed_error(text, "Junk after right parenthesis.")
     return found
 
 
@@ -70,7 +70,7 @@ class CompositeType(SqlType):
         return tuple(lookup(reference.oid) for _, reference in self.fields)
 
     @property
-    def _declared(self) -> tuple[int, ...]:
+    def _declared_oids(self) -> tuple[int, ...]:
         """The OIDs that the binary form says the fields have: a domain's for one of a domain."""
         return tuple(reference.declared for _, reference in self.fields)
 
@@ -104,7 +104,7 @@ class CompositeType(SqlType):
         return record_text_encoder(self.types, settings)
 
     def receive_function(self, typmod: int = -1) -> Callable[[bytes], object]:
-        declared = self._declared
+        declared = self._declared_oids
         decoders = [
             known.receive_function(reference.typmod)
             for known, (_, reference) in zip(self.types, self.fields, strict=True)
@@ -138,7 +138,7 @@ class CompositeType(SqlType):
         return decode
 
     def binary_encoder(self) -> Callable[[Any], bytes]:
-        return record_binary_encoder(self.types, self._declared)
+        return record_binary_encoder(self.types, self._declared_oids)
 
     # ---- stored ----
 

@@ -347,7 +347,7 @@ class _Decoder:
             self.moment.offset = parse_zone(text)
             return TZ
         if kind == NUMBER:
-            return self._labelled(text) if self.label else self._number_field(index, text)
+            return self._label(text) if self.label else self._number_field(index, text)
         return self._word(index, text)
 
     def _clock(self, text: str) -> None:
@@ -399,7 +399,7 @@ class _Decoder:
         self.named_zone = find_zone(text)
         return TZ
 
-    def _labelled(self, text: str) -> int:
+    def _label(self, text: str) -> int:
         """A number behind 'y', 'm', 'd', 'j', 't' and the like."""
         label, self.label = self.label, ""
         value, rest = _integer(text) if text[0] != "." else (0, text)
@@ -556,7 +556,7 @@ class _Decoder:
         if kind == "ignore":
             return 0
         if kind == "reserved":
-            return self._reserved(str(value))
+            return self._parse_reserved(str(value))
         if kind == "month":
             return self._month_name(int(value))
         if kind == "dst":
@@ -604,7 +604,7 @@ class _Decoder:
         moment.month = number
         return MONTH
 
-    def _reserved(self, word: str) -> int:
+    def _parse_reserved(self, word: str) -> int:
         moment = self.moment
         if word == "allballs":
             moment.hour = moment.minute = moment.second = moment.microsecond = moment.offset = 0

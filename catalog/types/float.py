@@ -218,7 +218,7 @@ def _format_special(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _limited(digits: int) -> Callable[[Any], bytes]:
+def _limit(digits: int) -> Callable[[Any], bytes]:
     """The output with extra_float_digits <= 0: printf's %g with so many digits."""
 
     def encode(value: Any) -> bytes:
@@ -250,7 +250,7 @@ class Float(SqlType):
 
     def text_encoder(self, settings: FormatSettings = DEFAULT_FORMAT) -> Callable[[Any], bytes]:
         if settings.extra_float_digits <= 0:
-            return _limited(max(1, (15 if self.length == 8 else 6) + settings.extra_float_digits))
+            return _limit(max(1, (15 if self.length == 8 else 6) + settings.extra_float_digits))
         form = format_float8 if self.length == 8 else format_float4
         return lambda value: form(value).encode()
 

@@ -84,10 +84,10 @@ class _Reader:
             key, _ = self._word("=")
             self._skip()
             if not self.text.startswith("=", self.at):
-                raise self._unexpected()
+                raise self._unexpected_error()
             self.at += 1
             if not self.text.startswith(">", self.at):
-                raise self._unexpected()
+                raise self._unexpected_error()
             self.at += 1
             self._skip()
             value, quoted = self._word(",")
@@ -96,14 +96,14 @@ class _Reader:
             if self.at >= len(self.text):
                 return found
             if self.text[self.at] != ",":
-                raise self._unexpected()
+                raise self._unexpected_error()
             self.at += 1
 
     def _skip(self) -> None:
         while self.at < len(self.text) and self.text[self.at] in WHITESPACE:
             self.at += 1
 
-    def _unexpected(self) -> SqlError:
+    def _unexpected_error(self) -> SqlError:
         if self.at >= len(self.text):
             return SqlError("XX000", "Unexpected end of string")
         position = len(self.text[: self.at].encode())
@@ -113,34 +113,34 @@ class _Reader:
         """A word, and whether it stood in quotes. A key ends at '=', a value at ','; both at white space."""
         text = self.text
         if self.at >= len(text) or (text[self.at] == "=" and stop == "="):
-            raise self._unexpected()
+            raise self._unexpected_error()
         if text[self.at] == '"':
             self.at += 1
-            return self._quoted(), True
+            return self._read_quoted(), True
         parts: list[str] = []
         first = True
         while self.at < len(text) and (first or (text[self.at] not in WHITESPACE and text[self.at] != stop)):
             if text[self.at] == "\\":
                 self.at += 1
                 if self.at >= len(text):
-                    raise self._unexpected()
+                    raise self._unexpected_error()
             parts.append(text[self.at])
             self.at += 1
             first = False
         return "".join(parts), False
 
-    def _quoted(self) -> str:
+    def _read_quoted(self) -> str:
         parts: list[str] = []
         while True:
             if self.at >= len(self.text):
-                raise self._unexpected()
+                raise self._unexpected_error()
             char = self.text[self.at]
             self.at += 1
             if char == '"':
                 return "".join(parts)
             if char == "\\":
                 if self.at >= len(self.text):
-                    raise self._unexpected()
+                    raise self._unexpected_error()
                 char = self.text[self.at]
                 self.at += 1
             parts.append(char)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, Order, SqlType
-from catalog.types.json_text import Number, Pairs, check_json, decode_json, decoded, decoder
+from catalog.types.json_text import Number, Pairs, check_json, decode_by, decode_json, decoder
 from catalog.types.long_values import json_reader
 from catalog.types.numeric import encode_key, format_numeric, parse_numeric
 from catalog.types.text import TEXT
@@ -94,7 +94,7 @@ _SHOWER = decoder(_shown_number, _shown_object)
 def canonical(text: str) -> str:
     """parse_jsonb for long texts: an object is text again as soon as it has been read, which is all that it takes."""
     try:
-        return _show(decoded(text, _SHOWER))
+        return _show(decode_by(_SHOWER, text))
     except RecursionError:
         raise SqlError("54001", "stack depth limit exceeded") from None
 

@@ -37,7 +37,7 @@ def _nothing(_: object) -> None:
 
 
 def decoder(number: Callable[[str], object], pairs: Callable[[list[tuple[str, object]]], object]) -> json.JSONDecoder:
-    """One for `decoded` that makes something else of numbers and of objects."""
+    """One for `decode_json` that makes something else of numbers and of objects."""
     return json.JSONDecoder(
         parse_float=number, parse_int=number, parse_constant=_refuse_constant, object_pairs_hook=pairs
     )
@@ -59,15 +59,15 @@ def check_json(text: str) -> None:
 
 def decode_json(text: str) -> object:
     """None, bool, `Number`, str, list or `Pairs`. Raises as `check_json`, and 22P05 for \\u0000."""
-    return decoded(text, _DECODER)
+    return decode_by(_DECODER, text)
 
 
-def decoded(text: str, using: json.JSONDecoder) -> object:
+def decode_by(decoder: json.JSONDecoder, text: str) -> object:
     """What a decoder makes of a text. Raises as decode_json."""
     try:
         if "\\u" in text:
             _Lexer(text, unescape=True).check()
-        return using.decode(text)
+        return decoder.decode(text)
     except ValueError:
         _Lexer(text, unescape=True).check()
         raise
@@ -116,7 +116,7 @@ class _Lexer:
         after = "..." if self.kind != "end" and following not in ("", "\n", "\r") else ""
         return f"JSON data, line {self.line}: {before}{self.text[start : self.end]}{after}"
 
-    def _expected(self, what: str) -> NoReturn:
+    def _fail_expecting(self, what: str) -> NoReturn:
         if self.kind == "end":
             self._fail("The input string ended unexpectedly.")
         self._fail(f'{what}, but found "{self.text[self.start : self.end]}".')
@@ -233,7 +233,7 @@ class _Lexer:
         self.advance()
         self._value()
         if self.kind != "end":
-            self._expected("Expected end of input")
+            self._fail_expecting("Expected end of input")
 
     def _value(self) -> None:
         if self.kind == "{":
@@ -243,7 +243,7 @@ class _Lexer:
         elif self.kind in ("string", "number", "literal"):
             self.advance()
         else:
-            self._expected("Expected JSON value")
+            self._fail_expecting("Expected JSON value")
 
     def _object(self) -> None:
         self.advance()
@@ -253,17 +253,17 @@ class _Lexer:
                 self.advance()
                 self._member()
         elif self.kind != "}":
-            self._expected('Expected string or "}"')
+            self._fail_expecting('Expected string or "}"')
         if self.kind != "}":
-            self._expected('Expected "," or "}"')
+            self._fail_expecting('Expected "," or "}"')
         self.advance()
 
     def _member(self) -> None:
         if self.kind != "string":
-            self._expected("Expected string")
+            self._fail_expecting("Expected string")
         self.advance()
         if self.kind != ":":
-            self._expected('Expected ":"')
+            self._fail_expecting('Expected ":"')
         self.advance()
         self._value()
 
@@ -275,5 +275,5 @@ class _Lexer:
                 self.advance()
                 self._value()
         if self.kind != "]":
-            self._expected('Expected "," or "]"')
+            self._fail_expecting('Expected "," or "]"')
         self.advance()

@@ -28,7 +28,7 @@ def _find(container: object, value: object, start: int) -> int | None:
     data, offset = start + 4 + 4 * len(entries), 0
     for entry in entries:
         if isinstance(entry, (list, dict)):
-            found = _find(entry, value, data + _aligned(offset))
+            found = _find(entry, value, data + _align(offset))
             if found is not None:
                 return found
         offset = _end(entry, offset)
@@ -46,17 +46,17 @@ def _end(entry: object, offset: int) -> int:
     if isinstance(entry, str):
         return offset + len(entry.encode())
     if isinstance(entry, Decimal):
-        return _aligned(offset) + _numeric_size(entry)
+        return _align(offset) + _numeric_size(entry)
     entries = _entries(entry)
     if entries is None:
         return offset  # null, true and false are in the entry itself
     inner = 0
     for item in entries:
         inner = _end(item, inner)
-    return _aligned(offset) + 4 + 4 * len(entries) + inner
+    return _align(offset) + 4 + 4 * len(entries) + inner
 
 
-def _aligned(offset: int) -> int:
+def _align(offset: int) -> int:
     return (offset + 3) & ~3
 
 

@@ -103,7 +103,7 @@ class _Scanner:
             elif kind == "variable":
                 yield _Word("variable", found[0], found[0][1:])
             elif kind in ("quoted", "quoted_variable"):
-                value = self._quoted()
+                value = self._quote()
                 yield _Word("string" if kind == "quoted" else "variable", text[start : self.at], value)
             elif kind == "number":
                 yield self._number(start)
@@ -143,7 +143,7 @@ class _Scanner:
             return _Word(folded, written, name)
         return _Word("name", written, name)
 
-    def _quoted(self) -> str:
+    def _quote(self) -> str:
         parts: list[str] = []
         while True:
             if self.at >= len(self.text):
@@ -355,7 +355,7 @@ class _Parser:
             chain.append(self.primary())
         while (step := self.step()) is not None:
             chain.append(step)
-        return linked(chain)
+        return link_items(chain)
 
     def primary(self) -> Item:
         word = self.word
@@ -459,7 +459,7 @@ def is_predicate(item: Item) -> bool:
     return item.kind in _PREDICATES and item.next is None
 
 
-def linked(chain: list[Item]) -> Item:
+def link_items(chain: list[Item]) -> Item:
     """The items one after the other. What is in parentheses keeps its own chain, and goes on behind it."""
     following: Item | None = None
     for item in reversed(chain):
@@ -541,11 +541,11 @@ def _print_one(item: Item, in_key: bool, brackets: bool) -> str:
         own = _priority(item)
         left = _print(item.left, False, _priority(item.left) <= own)
         right = _print(item.right, False, _priority(item.right) <= own)
-        return _bracketed(f"{left} {_SYMBOLS[kind]} {right}", brackets)
+        return _bracket(f"{left} {_SYMBOLS[kind]} {right}", brackets)
     if kind in ("plus", "minus"):
         assert item.left is not None
         sign = "+" if kind == "plus" else "-"
-        return _bracketed(sign + _print(item.left, False, _priority(item.left) <= _priority(item)), brackets)
+        return _bracket(sign + _print(item.left, False, _priority(item.left) <= _priority(item)), brackets)
     if kind == "key":
         return dot + encode_basestring(str(value))
     if kind == "string":
@@ -554,7 +554,7 @@ def _print_one(item: Item, in_key: bool, brackets: bool) -> str:
         return "$" + encode_basestring(str(value))
     if kind == "numeric":
         assert isinstance(value, Decimal)
-        return _bracketed(format_numeric(value), item.next is not None)
+        return _bracket(format_numeric(value), item.next is not None)
     if kind == "bool":
         return "true" if value else "false"
     if kind == "any_key":
@@ -574,7 +574,7 @@ def _print_with_argument(item: Item, brackets: bool) -> str:
         pattern, flags = value
         text = _print(item.left, False, _priority(item.left) <= _priority(item))
         text += f" like_regex {encode_basestring(pattern)}" + (f' flag "{flags}"' if flags else "")
-        return _bracketed(text, brackets)
+        return _bracket(text, brackets)
     if kind == "filter":
         return f"?({inner})"
     if kind == "not":
@@ -588,7 +588,7 @@ def _print_with_argument(item: Item, brackets: bool) -> str:
     return f".{kind}()"
 
 
-def _bracketed(text: str, brackets: bool) -> str:
+def _bracket(text: str, brackets: bool) -> str:
     return f"({text})" if brackets else text
 
 

@@ -183,7 +183,7 @@ def _numerics(values: Values) -> Sequence[object] | None:
         scales[at] = scale
     if (scales == scales[0]).all():
         return numeric.all_scaled(coefficients.tolist(), int(scales[0]))
-    return list(map(numeric.scaled, coefficients.tolist(), scales.tolist()))
+    return list(map(numeric.scale_decimal, coefficients.tolist(), scales.tolist()))
 
 
 _READERS: dict[tuple[int, int], Reader] = {

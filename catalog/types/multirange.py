@@ -24,7 +24,7 @@ _COUNT = struct.Struct(">i")
 Multirange = tuple[Range, ...]
 
 
-def _malformed(text: str, detail: str) -> SqlError:
+def _malformed_error(text: str, detail: str) -> SqlError:
     return SqlError("22P02", f'malformed multirange literal: "{text}"', detail=detail)
 
 
@@ -37,7 +37,7 @@ class _Reader:
 
     def ranges(self) -> Iterator[str]:
         if self._next() != "{":
-            raise _malformed(self.text, "Missing left brace.")
+            raise _malformed_error(self.text, "Missing left brace.")
         seen = 0
         while True:
             char = self._next()
@@ -49,21 +49,21 @@ class _Reader:
             elif self.text[self.at - 1 : self.at + 4].lower() == "empty":
                 self.at += 4
             else:
-                raise _malformed(self.text, "Expected range start.")
+                raise _malformed_error(self.text, "Expected range start.")
             after = self._next()
             if after == "}":
                 break
             if after != ",":
-                raise _malformed(self.text, "Expected comma or end of multirange.")
+                raise _malformed_error(self.text, "Expected comma or end of multirange.")
         if self.text[self.at :].strip(WHITESPACE):
-            raise _malformed(self.text, "Junk after closing right brace.")
+            raise _malformed_error(self.text, "Junk after closing right brace.")
 
     def _next(self) -> str:
         """The next character that is no white space; it is taken."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.at >= len(self.text):
             if self.at and "{" in self.text:
-                raise _malformed(self.text, "Unexpected end of input.")
+                raise _malformed_error(self.text, "Unexpected end of input.")
             return ""
         self.at += 1
         return self.text[self.at - 1]
@@ -85,7 +85,7 @@ class _Reader:
                 quoted = not quoted
             elif char in "])" and not quoted:
                 return self.text[start : self.at]
-        raise _malformed(self.text, "Unexpected end of input.")
+        raise _malformed_error(self.text, "Unexpected end of input.")
 
 
 class MultirangeType(SqlType):

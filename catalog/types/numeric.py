@@ -218,17 +218,17 @@ def decode_binary(data: bytes) -> Decimal:
         coefficient = coefficient * 10**shift if shift >= 0 else coefficient // 10**-shift
     if sign == _SIGN_NEGATIVE:
         coefficient = -coefficient
-    value = scaled(coefficient, scale)
+    value = scale_decimal(coefficient, scale)
     return value if value.adjusted() < MAX_INTEGRAL_DIGITS else canonical(value)
 
 
-def scaled(coefficient: int, scale: int) -> Decimal:
+def scale_decimal(coefficient: int, scale: int) -> Decimal:
     """The number of so many units of the last of `scale` decimal places."""
     return Decimal(coefficient).scaleb(-scale, EXACT)
 
 
 def all_scaled(coefficients: Sequence[int], scale: int) -> list[Decimal]:
-    """`scaled` of many with one scale."""
+    """`scale_decimal` of many with one scale."""
     return list(map(EXACT.multiply, coefficients, repeat(Decimal((0, (1,), -scale)))))
 
 

@@ -40,7 +40,7 @@ class Range(NamedTuple):
 EMPTY = Range(None, None, False, False, True)
 
 
-def _malformed(text: str, detail: str) -> SqlError:
+def _malformed_error(text: str, detail: str) -> SqlError:
     return SqlError("22P02", f'malformed range literal: "{text}"', detail=detail)
 
 
@@ -49,20 +49,20 @@ def read_range(text: str) -> tuple[str | None, str | None, str, str] | None:
     start = len(text) - len(text.lstrip(WHITESPACE))
     if text[start : start + 5].lower() == "empty":
         if text[start + 5 :].strip(WHITESPACE):
-            raise _malformed(text, 'Junk after "empty" key word.')
+            raise _malformed_error(text, 'Junk after "empty" key word.')
         return None
     opening = text[start : start + 1]
     if opening not in ("[", "("):
-        raise _malformed(text, "Missing left parenthesis or bracket.")
-    lower, at = read_part(text, start + 1, ",)]", _malformed)
+        raise _malformed_error(text, "Missing left parenthesis or bracket.")
+    lower, at = read_part(text, start + 1, ",)]", _malformed_error)
     if not text.startswith(",", at):
-        raise _malformed(text, "Missing comma after lower bound.")
-    upper, at = read_part(text, at + 1, ",)]", _malformed)
+        raise _malformed_error(text, "Missing comma after lower bound.")
+    upper, at = read_part(text, at + 1, ",)]", _malformed_error)
     closing = text[at : at + 1]
     if closing not in ("]", ")"):
-        raise _malformed(text, "Too many commas.")
+        raise _malformed_error(text, "Too many commas.")
     if text[at + 1 :].strip(WHITESPACE):
-        raise _malformed(text, "Junk after right parenthesis or bracket.")
+        raise _malformed_error(text, "Junk after right parenthesis or bracket.")
     return lower, upper, opening, closing
 
 

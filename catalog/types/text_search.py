@@ -57,7 +57,7 @@ def _receive_vector(data: bytes) -> object:
         lexeme = message.text()
         places = [message.number(2) for _ in range(message.number(2))]
         found.append((lexeme, [(place & 0x3FFF, place >> 14) for place in places]))
-    return vectors.printed(vectors.made(found))
+    return vectors.print_vector(vectors.make_vector(found))
 
 
 def _send_vector(value: object) -> bytes:
@@ -73,7 +73,7 @@ def _receive_query(data: bytes) -> object:
     message = _Bytes(data)
     if not message.number(4):
         return ""
-    return queries.printed(_receive_node(message))
+    return queries.print_query(_receive_node(message))
 
 
 def _receive_node(message: _Bytes) -> Query:

@@ -266,7 +266,7 @@ class BulkChange:
             before, after, new_values = before.filter(changed), after.filter(changed), new_values.filter(changed)
             own = old_values.filter(changed)
         else:
-            own = binary_array([key[PREFIX_BYTES:] for key in _taken(keys, new_places).to_pylist()])
+            own = binary_array([key[PREFIX_BYTES:] for key in _take(keys, new_places).to_pylist()])
         space.remove(before)
         try:
             space.refuse_later(after, own, new_values)
@@ -327,7 +327,7 @@ class BulkChange:
                 space.discard()
 
 
-def _taken(keys: Column, places: Column | None) -> Column:
+def _take(keys: Column, places: Column | None) -> Column:
     return keys if places is None else keys.take(places)
 
 

@@ -129,7 +129,7 @@ async def claim_keys(
         held = _by_prefix(names, prefixes) if len(names) <= AT_ONCE else await thread.run(_by_prefix, names, prefixes)
         for claim in claims:
             claim.locked += held[claim.watch.prefix]
-        while not await _settled(session, transaction, thread, claims):
+        while not await _compare_claims(session, transaction, thread, claims):
             pass
         transaction.claim(claim.watch.prefix for claim in claims)
     finally:
@@ -145,7 +145,9 @@ def _by_prefix(names: Sequence[object], prefixes: Iterable[bytes]) -> dict[bytes
     return found
 
 
-async def _settled(session: BulkSession, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]) -> bool:
+async def _compare_claims(
+    session: BulkSession, transaction: Transaction, thread: BulkThread, claims: Sequence[Claim]
+) -> bool:
     """Whether nothing was left to compare, nor to wait for, in this turn of the event loop."""
     clear = True
     for claim in claims:

@@ -158,7 +158,7 @@ class RowCompleter:
                 await session.lock_table(session.transaction, sequence.oid, ROW_EXCLUSIVE)
             values = session.node.sequences.next_values(sequence, count)
             _within(self.table.column_by_number(column).type.oid, values)
-            session.sequences.drawn(sequence.oid, values[-1])
+            session.sequences.note_drawn(sequence.oid, values[-1])
             drawn[column] = list(values)
         for column, compute in self._per_row:
             items: list[object] = []

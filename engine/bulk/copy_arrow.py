@@ -142,7 +142,7 @@ class ArrowParser:
             whole = pa.Table.from_batches(batches)
             try:
                 for place, column in enumerate(self._columns):
-                    columns[column.number] = self._converted(place, one_array(whole.column(place)))
+                    columns[column.number] = self._convert(place, one_array(whole.column(place)))
             except SqlError as found:
                 count, columns, error = 0, {}, found
         self._number = first + count
@@ -201,11 +201,11 @@ class ArrowParser:
             raise SqlError(
                 "42804",
                 f'column "{column.name}" is of type {wanted} but the data is of Arrow\'s type {kind}',
-                hint=f"Cast the column to {_expected(column.type.oid)} before it is written.",
+                hint=f"Cast the column to {_expected_type(column.type.oid)} before it is written.",
             )
         return convert
 
-    def _converted(self, place: int, column: Any) -> Any:
+    def _convert(self, place: int, column: Any) -> Any:
         definition = self._columns[place]
         try:
             return self._converters[place](column)
@@ -250,7 +250,7 @@ def converter(type_: TypeRef, kind: Any, settings: FormatSettings) -> Convert | 
     return None
 
 
-def _expected(oid: int) -> str:
+def _expected_type(oid: int) -> str:
     """The Arrow type that a user may cast to."""
     if oid == oids.NUMERIC:
         return "decimal128"

@@ -89,7 +89,7 @@ class LineReader:
                 quotes -= data.count(self._quote, place, end)
                 if quotes % 2 == 0:
                     return place + 1
-            elif not _escaped(data, place):
+            elif not _is_escaped(data, place):
                 return place + 1
             end = place
         return 0
@@ -189,7 +189,7 @@ def count_byte(data: bytes, byte: bytes, end: int | None = None) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8)[:end] == byte[0]))
 
 
-def _escaped(data: bytes, place: int, first: int = 0) -> bool:
+def _is_escaped(data: bytes, place: int, first: int = 0) -> bool:
     """Whether an odd number of backslashes stands before this place, from `first` on."""
     start = place
     while start > first and data[start - 1] == 0x5C:
@@ -217,7 +217,7 @@ def _text_splitter(options: CopyOptions) -> Splitter:
         start = place = escaped = 0
         while True:
             place = line.find(delimiter, place)
-            if place >= 0 and _escaped(line, place, start):
+            if place >= 0 and _is_escaped(line, place, start):
                 place += 1
                 escaped += 1
                 if not escaped % _AT_ONCE:

@@ -46,7 +46,7 @@ def read_options(given: Sequence[tuple[str, Any]], is_from: bool) -> CopyOptions
     for name, value in given:
         if name in values:
             raise SqlError("42601", "conflicting or redundant options")
-        values[name] = _READERS[name](name, value) if name in _READERS else _unknown(name)
+        values[name] = _READERS[name](name, value) if name in _READERS else _fail_unknown(name)
     format_ = values.get("format", "text")
     if format_ in ("binary", "arrow"):
         _check_binary(values, format_.upper())
@@ -72,7 +72,7 @@ def read_options(given: Sequence[tuple[str, Any]], is_from: bool) -> CopyOptions
     return options
 
 
-def _unknown(name: str) -> Any:
+def _fail_unknown(name: str) -> Any:
     raise SqlError("42601", f'option "{name}" not recognized')
 
 
@@ -86,7 +86,7 @@ def _check_binary(values: dict[str, Any], mode: str) -> None:
 
 def _format(_: str, value: Any) -> str:
     if value not in ("text", "csv", "binary", "arrow"):
-        raise SqlError("22023", f'COPY format "{_shown(value)}" not recognized')
+        raise SqlError("22023", f'COPY format "{_show(value)}" not recognized')
     return str(value)
 
 
@@ -97,7 +97,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _boolean(name: str, value: Any) -> bool:
-    text = _shown(value).lower()
+    text = _show(value).lower()
     if text in _TRUE:
         return True
     if text in _FALSE:
@@ -106,7 +106,7 @@ def _boolean(name: str, value: Any) -> bool:
 
 
 def _header(name: str, value: Any) -> str:
-    text = _shown(value).lower()
+    text = _show(value).lower()
     if text == "match":
         return "match"
     if text not in _TRUE | _FALSE:
@@ -125,13 +125,13 @@ def _quoted_columns(name: str, value: Any) -> tuple[str, ...] | str:
 
 
 def _encoding(name: str, value: Any) -> Encoding:
-    found = usable_encoding(_shown(value))
+    found = usable_encoding(_show(value))
     if found is None:
         raise SqlError("22023", f'argument to option "{name}" must be a valid encoding name')
     return found
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return "true" if value is True else str(value)
 
 

@@ -107,13 +107,13 @@ class CopyParser:
             except (pa.ArrowInvalid, Doubt, SqlError):
                 processes.check()  # rather than read it again for nobody
                 continue
-            piece = self._numbered(rows, data)
+            piece = self._number_lines(rows, data)
             if piece is not None and mark is not None:
                 piece.last = self.reader.ended = True
             return piece
         return None
 
-    def _numbered(self, rows: RowSet, data: bytes) -> Piece | None:
+    def _number_lines(self, rows: RowSet, data: bytes) -> Piece | None:
         """The piece with its place among the lines."""
         reader = self.reader
         ends = count_byte(data, NEWLINE) + (not data.endswith(NEWLINE))
@@ -190,11 +190,11 @@ class CopyParser:
         for name, column, use in zip(names, self._columns, typed, strict=True):
             found = one_array(table.column(name))
             if escapes and pa.types.is_string(found.type):
-                found = _unescaped(found)
+                found = _unescape(found)
             if use and column.converter is not None:
                 arrays[column.definition.number] = column.converter.finish(found, source)
             else:
-                values[column.definition.number] = _decoded(found, column.decode)
+                values[column.definition.number] = _decode(found, column.decode)
         return RowSet(self.table, table.num_rows, arrays).with_columns(values)
 
     # --- line by line --------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class CopyParser:
 
     def _match_header(self, line: Line) -> None:
         """HEADER MATCH: the names must be the columns'. Raises 22P04."""
-        fields = self._split(_checked(line.text))
+        fields = self._split(_check_text(line.text))
         message = None
         if len(fields) != len(self._columns):
             message = f"wrong number of fields in header line: got {len(fields)}, expected {len(self._columns)}"
@@ -251,7 +251,7 @@ class CopyParser:
     def _row(self, line: Line) -> list[Any]:
         """The values of the given columns. Raises with PostgreSQL's context."""
         try:
-            text = _checked(line.text)
+            text = _check_text(line.text)
         except SqlError as error:
             error.context = f"COPY {self.table.name}, line {line.number}"
             raise
@@ -259,7 +259,7 @@ class CopyParser:
             fields = self._split(text)
             if not self.options.csv and b"\\" in text:
                 for item in fields:
-                    _checked(item or b"")
+                    _check_text(item or b"")
             if len(fields) > len(self._columns):
                 raise SqlError("22P04", "extra data after last expected column")
             values = [self._value(line, column, field) for column, field in zip(self._columns, fields, strict=False)]
@@ -299,7 +299,7 @@ def shown_text(text: bytes) -> str:
     return text[:SHOWN_BYTES].decode(errors="ignore") + "..."
 
 
-def _checked(text: bytes) -> bytes:
+def _check_text(text: bytes) -> bytes:
     """Raises 22021 for what is not UTF-8, or has a zero byte."""
     at = -1
     try:
@@ -335,7 +335,7 @@ def _plainly_quoted(data: bytes, quote: bytes, options: CopyOptions) -> bool:
     )
 
 
-def _unescaped(column: Column) -> Column:
+def _unescape(column: Column) -> Column:
     """Text without its backslashes. NULLs were told apart before."""
     has = pc.match_substring(column, "\\").fill_null(False)
     places = np.flatnonzero(has.to_numpy(zero_copy_only=False))
@@ -350,7 +350,7 @@ def _unescaped(column: Column) -> Column:
     return pc.replace_with_mask(column, has, pa.array(made, pa.string()))
 
 
-def _decoded(column: Column, decode: Callable[[str], Any]) -> list[Any]:
+def _decode(column: Column, decode: Callable[[str], Any]) -> list[Any]:
     """Values by the type's input function; where they repeat, each once."""
     coded = column.dictionary_encode()
     if len(coded.dictionary) * 2 > len(column):

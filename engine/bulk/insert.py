@@ -63,7 +63,7 @@ class Conflict(Exception):  # noqa: N818 - a finding: the caller knows where in 
         return Conflict(place, self.error, self.key, self.target)
 
 
-async def repeated(session: BulkSession, work: Callable[[], Awaitable[T]]) -> T:
+async def repeat_work(session: BulkSession, work: Callable[[], Awaitable[T]]) -> T:
     """Does what adds a batch, again where a key that it found taken is free by now. Raises Conflict."""
     while True:
         try:
@@ -260,10 +260,10 @@ class BulkInsert:
         for index in (None, *self.encoder.indexes):
             target = self._table if index is None else self._targets[index.index.storage_id]
             if target.watch is not None and target.run is not None:
-                found.append(Claim(target.watch, target.run, partial(self._taken, index, target.run)))
+                found.append(Claim(target.watch, target.run, partial(self._duplicate_key_error, index, target.run)))
         return found
 
-    def _taken(self, index: IndexWriter | None, run: BulkRun, key: bytes) -> SqlError:
+    def _duplicate_key_error(self, index: IndexWriter | None, run: BulkRun, key: bytes) -> SqlError:
         found = run.get(key)
         return self._error_of(index, found.value if found is not None else None, self._table.run)
 

@@ -70,7 +70,7 @@ def _kept_run(
             if not len(keys):
                 continue
             places = moved_keys(keys, kept)
-            fresh = pa.array(~own.known(places))
+            fresh = pa.array(~own.find_known(places))
             keys, places = keys.filter(fresh), places.filter(fresh)
             writer.add(places, newest.values(keys))
             rows += len(keys)

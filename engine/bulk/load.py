@@ -28,7 +28,7 @@ from engine.bulk.copy_lines import Line, LineReader
 from engine.bulk.copy_options import CopyOptions
 from engine.bulk.copy_parse import CopyParser, Piece
 from engine.bulk.encode import TableEncoder
-from engine.bulk.insert import BulkInsert, Conflict, repeated
+from engine.bulk.insert import BulkInsert, Conflict, repeat_work
 from engine.bulk.partitioned import PartitionedInsert, concerns_itself
 from engine.bulk.progress import CopyProgress, CopySource, CountedSource
 from engine.bulk.rows import Row, RowSet
@@ -133,7 +133,7 @@ class Pieces:
         return whole
 
     @property
-    def left(self) -> bool:
+    def has_left(self) -> bool:
         """Whether there may be more."""
         return not self.ended or self._size > 0
 
@@ -193,7 +193,7 @@ class Load:
         pieces = Pieces(CountedSource(source, self._progress), self.parser.reader, self._held)
         first = await pieces.gather(min(SMALL_BYTES, self._piece_bytes), SMALL_ROWS)
         small = len(first) <= 2 * SMALL_BYTES and self.parser.reader.count(first) <= SMALL_ROWS
-        if small and not pieces.left:
+        if small and not pieces.has_left:
             return await self._load_small(first)
         if isinstance(self.writer, PartitionedWriter):
             if concerns_itself(self.session.catalog, self.plan.table):
@@ -236,8 +236,8 @@ class Load:
         return rows.count
 
     def _complete(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
-        """`_checked`, as tuples."""
-        rows, kept = self._checked(piece, drawn)
+        """`_check`, as tuples."""
+        rows, kept = self._check(piece, drawn)
         rows.tuples()
         return rows, kept
 
@@ -281,7 +281,7 @@ class Load:
                 if piece.last:
                     await pieces.skip()
                     break
-                some = SMALL_PIECE_BYTES if foreground().pressed else PIECE_BYTES
+                some = SMALL_PIECE_BYTES if foreground().is_pressed else PIECE_BYTES
                 data = await pieces.gather(min(some, self._piece_bytes))
             await parsed.put(None)
         except Exception as error:  # handed on: whoever takes the pieces raises it
@@ -291,17 +291,17 @@ class Load:
         count, table = piece.rows.count, self.plan.table
         drawn = await self.completer.draw(count) if self.completer.draws and count else {}
         if isinstance(bulk, PartitionedInsert):
-            rows, kept = await thread.run(self._checked, piece, drawn)
+            rows, kept = await thread.run(self._check, piece, drawn)
             try:
                 await bulk.write(thread, rows)
             except Conflict as conflict:
                 raise self._at_line(piece, kept, conflict.place, conflict.error) from None
             return
         number = self.session.node.next_row_numbers(table, count) if count and not table.key_columns else 0
-        rows, kept = await thread.run(self._checked, piece, drawn)
+        rows, kept = await thread.run(self._check, piece, drawn)
         bulk.look()
         try:
-            found = await repeated(self.session, partial(thread.run, self._store, bulk, rows, number))
+            found = await repeat_work(self.session, partial(thread.run, self._store, bulk, rows, number))
         except Conflict as conflict:
             raise self._at_line(piece, kept, conflict.place, conflict.error) from None
         for foreign, keys in found:
@@ -319,7 +319,7 @@ class Load:
         """In a thread."""
         return within(self.session.query_memory, self.parser.parse, data)
 
-    def _checked(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
+    def _check(self, piece: Piece, drawn: Mapping[int, Sequence[object]]) -> tuple[RowSet, Numbers | None]:
         """The piece's rows, complete. Raises the error of the first line that has one."""
         rows, kept = self.completer.complete(piece.rows, drawn)
         self._progress.rows += rows.count

@@ -22,7 +22,7 @@ from engine.bulk import references
 from engine.bulk.claims import claim_keys
 from engine.bulk.complete import RowCompleter
 from engine.bulk.encode import TableEncoder
-from engine.bulk.insert import BulkInsert, Conflict, repeated
+from engine.bulk.insert import BulkInsert, Conflict, repeat_work
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.thread import BulkThread
 from engine.execute.foreign_keys import Outgoing
@@ -90,7 +90,7 @@ class PartitionedInsert:
         for part in self._parts.values():
             part.bulk.look()
         done: set[int] = set()
-        for foreign, keys in await repeated(
+        for foreign, keys in await repeat_work(
             self._session, partial(thread.run, self._add, rows, found, numbers, error, done)
         ):
             await references.check(self._session, foreign, keys)

@@ -58,7 +58,7 @@ class _Settings(Protocol):
 
 
 class _Sequences(Protocol):
-    def drawn(self, oid: int, value: int) -> None: ...
+    def note_drawn(self, oid: int, value: int) -> None: ...
 
 
 class _Client(Protocol):

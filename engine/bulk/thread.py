@@ -9,7 +9,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from catalog.processes import Errand
-from engine.foreground import foreground, timed
+from engine.foreground import foreground, time_call
 from engine.priority import stand_back
 
 P = ParamSpec("P")
@@ -39,7 +39,7 @@ class BulkThread:
             raise
 
     async def _run(self, function: Callable[[], T]) -> tuple[T, float]:
-        return await asyncio.wrap_future(self._executor.submit(timed, function))
+        return await asyncio.wrap_future(self._executor.submit(time_call, function))
 
     def at_end(self, function: Callable[[], object]) -> None:
         """Runs the function when everything else is done."""

@@ -27,7 +27,7 @@ from engine.changes import record
 from engine.changes.bulk import Recorded
 from engine.changes.log import Log
 from engine.changes.shapes import Shape, shape_id, shape_of
-from engine.changes.tables import log_of, streamed
+from engine.changes.tables import find_streamed, log_of
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.storage.runs import BulkRun
 from engine.txn.interface import EmptiedStorage
@@ -95,14 +95,14 @@ class Capture:
             self._pending.clear()
             self._logs.clear()
 
-    def published(self, changes: Mapping[int, SchemaObject | None]) -> None:
+    def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Schema changes are committed."""
         for oid in changes:
             self._pending.pop(oid, None)
         if any(map(_may_concern, changes.values())):
             self.forget()
 
-    def abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
+    def on_abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Schema changes are not committed, and may have counted already."""
         if not self._pending.keys().isdisjoint(changes):
             for oid, item in changes.items():
@@ -126,7 +126,7 @@ class Capture:
     def _find(self) -> dict[bytes, Captured]:
         objects = self._objects()
         found: dict[bytes, Captured] = {}
-        for oid, streams in streamed(objects).items():
+        for oid, streams in find_streamed(objects).items():
             table = objects[oid]
             assert isinstance(table, Table)
             schema = objects[table.schema]
@@ -177,7 +177,7 @@ class Capture:
         tables = self.tables()
         found: dict[Log, _Found] = {}
         for item in emptied:
-            self._truncated(found, item)
+            self._note_truncate(found, item)
         runs = bool(transaction.runs)
         if runs:
             self._runs(transaction, tables, skipped, found)
@@ -202,9 +202,9 @@ class Capture:
         for log, changes in found.items():
             if changes.changes:
                 size = log.write(transaction.writes, changes, now, self._node.commits.schema_version)
-                self._node.changes.captured(size)
+                self._node.changes.note_captured(size)
 
-    def _truncated(self, found: dict[Log, _Found], item: Captured) -> None:
+    def _note_truncate(self, found: dict[Log, _Found], item: Captured) -> None:
         changes = _of(found, item)
         changes.shapes[item.shape] = item
         changes.changes.append(record.encode_change(record.TRUNCATE, item.shape, b"", None, None))

@@ -127,7 +127,7 @@ class Log:
             lsn, _, body = decode(row)
             yield lsn, body
 
-    def referred(self, reader: Reader, reference: bytes, first: int = 0) -> Iterator[record.Change]:
+    def read_referred(self, reader: Reader, reference: bytes, first: int = 0) -> Iterator[record.Change]:
         """The changes to which one of a commit refers, from the one with that number (from 0) on."""
         number, _, _ = record.REFERRED.unpack(reference)
         for _, row in reader.scan(self.key(number, first), self.key(number + 1)):
@@ -142,7 +142,7 @@ class Log:
             found = self._shapes[shape] = decode_shape(self.body(row))
         return found
 
-    def gone(self, reader: Reader) -> tuple[int, int]:
+    def get_trimmed(self, reader: Reader) -> tuple[int, int]:
         """The newest LSN whose changes were let go, 0 for none, and the bytes of changes up to there."""
         row = reader.get(self.key(0))
         return (0, 0) if row is None else decode_gone(self.body(row))

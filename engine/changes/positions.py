@@ -87,7 +87,7 @@ class Trimmer:
         reader = log.space.current
         wanted = [(position_of(self._node.store.current, stream), stream.retain) for stream in streams]
         end = log.end()
-        known, upto = log.gone(reader)
+        known, upto = log.get_trimmed(reader)
         last, full = known, False
         writes: dict[bytes, bytes | None] = {}
         lsn = oldest = self._oldest.get(log.prefix, 0)
@@ -99,7 +99,7 @@ class Trimmer:
                     break
                 last = lsn
             upto = max(upto, head.end)
-            if not self._referred(log, part, head.place, writes):
+            if not self._delete_references(log, part, head.place, writes):
                 full = True
                 break  # its row goes when all to which it refers is gone
             writes[log.key(lsn, number)] = None
@@ -110,7 +110,7 @@ class Trimmer:
         self._oldest[log.prefix] = lsn - 1 if full else last
         return full
 
-    def _referred(self, log: Log, part: bytes, place: int, writes: dict[bytes, bytes | None]) -> bool:
+    def _delete_references(self, log: Log, part: bytes, place: int, writes: dict[bytes, bytes | None]) -> bool:
         """Deletes what a part refers to; False if that is more than goes at once."""
         for operation, _, key, _, _ in record.decode_changes(part, place):
             if operation == record.REFERENCE:

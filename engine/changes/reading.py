@@ -23,7 +23,7 @@ from engine.changes import record
 from engine.changes.log import Log
 from engine.changes.positions import position_of
 from engine.changes.shapes import ReadShape
-from engine.changes.tables import streamed
+from engine.changes.tables import find_streamed
 
 if TYPE_CHECKING:
     from engine.changes.streams import ChangeStreams
@@ -50,7 +50,7 @@ def tables_of(catalog: Catalog, stream: ChangeStream) -> list[Table]:
     """The tables that it names, or all whose changes it has."""
     if not stream.all_tables:
         return [item for oid in stream.tables if isinstance(item := catalog.get(oid), Table)]
-    return [catalog.table(oid) for oid, streams in streamed(catalog.objects).items() if stream in streams]
+    return [catalog.table(oid) for oid, streams in find_streamed(catalog.objects).items() if stream in streams]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Commit:
             _, rows, _ = record.REFERRED.unpack(key)
             passed = min(max(self._skipped - self.ordinal, 0), rows)
             self.ordinal += passed
-            for inner, _, _, was, becomes in self._log.referred(self._reader, key, passed):
+            for inner, _, _, was, becomes in self._log.read_referred(self._reader, key, passed):
                 self.ordinal += 1
                 yield shape, inner, was, becomes
 
@@ -131,9 +131,9 @@ def begin(log: Log, reader: Reader, stream: ChangeStream, after: int | None) -> 
     """The LSN behind which reading begins. Raises 55000 for a stream of which some of that was let go."""
     position = position_of(reader, stream)
     start = position if after is None else max(after, stream.start)
-    gone, _ = log.gone(reader)
+    gone, _ = log.get_trimmed(reader)
     if start < gone:
-        raise retired(stream, start, gone, position)
+        raise retention_error(stream, start, gone, position)
     return start
 
 
@@ -157,7 +157,7 @@ def reach(log: Log, reader: Reader, stream: ChangeStream, after: int, limit: int
     return last
 
 
-def retired(stream: ChangeStream, after: int, gone: int, position: int) -> SqlError:
+def retention_error(stream: ChangeStream, after: int, gone: int, position: int) -> SqlError:
     """55000: what was asked for is gone."""
     detail = f"It fell further behind than its limit (retain) of {stream.retain} bytes."
     if gone <= position:

@@ -1,8 +1,8 @@
 """The change streams of a node: what its other parts call.
 
 commit queue    `capture`, set while there is a stream
-catalog         `published`, `forget`
-durable LSNs    `moved`: whoever listens is told, what nobody needs is let go
+catalog         `on_published`, `forget`
+durable LSNs    `on_moved`: whoever listens is told, what nobody needs is let go
 functions       shoal_changes() and its kin, the view shoal_change_streams
 """
 
@@ -57,16 +57,16 @@ class ChangeStreams:
         if any(isinstance(item, ChangeStream) for item in self._objects.values()):
             self.activate()
 
-    def published(self, changes: Mapping[int, SchemaObject | None]) -> None:
+    def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Schema changes are committed."""
         if any(isinstance(item, ChangeStream) for item in changes.values()):
             self.activate()
         if self._node.commits.capture is not None:
-            self._capture.published(changes)
+            self._capture.on_published(changes)
 
-    def abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
+    def on_abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Schema changes of a transaction that is rolled back, maybe from within its COMMIT."""
-        self._capture.abandoned(changes)
+        self._capture.on_abandoned(changes)
 
     @property
     def _objects(self) -> Mapping[int, SchemaObject]:
@@ -110,16 +110,16 @@ class ChangeStreams:
         log = self.log_of(stream)
         return reading.reach(log, reader, stream, reading.begin(log, reader, stream, after), limit)
 
-    def seen(self, catalog: Catalog, role: Role | None, name: str, lsn: Lsn) -> int:
+    def count_seen(self, catalog: Catalog, role: Role | None, name: str, lsn: Lsn) -> int:
         """shoal_change_stream_snapshot(): of what a statement sees, the LSN in the stream's tablespace. Raises 42704,
         42501, 57P03."""
         return lsn_in(self.log_of(reading.find(catalog, name, role)).space.slot, lsn)
 
-    def shown(self, catalog: Catalog, reader: Reader) -> list[dict[str, object]]:
+    def show_streams(self, catalog: Catalog, reader: Reader) -> list[dict[str, object]]:
         """The rows of shoal_change_streams, but for names of roles."""
-        return [self._shown(catalog, reader, stream) for stream in catalog.change_streams.values()]
+        return [self._show(catalog, reader, stream) for stream in catalog.change_streams.values()]
 
-    def _shown(self, catalog: Catalog, reader: Reader, stream: ChangeStream) -> dict[str, object]:
+    def _show(self, catalog: Catalog, reader: Reader, stream: ChangeStream) -> dict[str, object]:
         owner, place = catalog.get(stream.owner), catalog.get(stream.tablespace)
         position = position_of(reader, stream)
         tables = () if stream.all_tables else reading.tables_of(catalog, stream)
@@ -137,7 +137,7 @@ class ChangeStreams:
             log = self.log_of(stream)
         except SqlError:  # its tablespace is not on this node: what is in the catalog is shown all the same
             return {**row, "state": "elsewhere"}
-        gone, _ = log.gone(reader)
+        gone, _ = log.get_trimmed(reader)
         first, newest = self._ends(log, reader, stream, max(position, gone))
         row |= {"state": "retired" if position < gone else "ready", "oldest_lsn": max(gone, stream.start)}
         if newest is not None and first is not None:
@@ -162,7 +162,7 @@ class ChangeStreams:
 
     # ---- telling and letting go -------------------------------------------------------------------------------------
 
-    def captured(self, size: int) -> None:
+    def note_captured(self, size: int) -> None:
         """A commit has changes of so many bytes."""
         self._unseen += size
         if self._unseen >= positions.CHECK_BYTES:
@@ -195,7 +195,7 @@ class ChangeStreams:
         if more:
             self._trim_soon()
 
-    def moved(self, _: int) -> None:
+    def on_moved(self, _: int) -> None:
         """A tablespace's durable LSN has moved."""
         if self._node.listeners.streams and not self._telling:
             self._telling = True

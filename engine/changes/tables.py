@@ -34,7 +34,7 @@ def can_be_in_streams(objects: Mapping[int, SchemaObject], table: Table, hidden:
     return table.persistence != "t" and table.query is None and table.partitioning is None
 
 
-def streamed(objects: Mapping[int, SchemaObject]) -> dict[int, tuple[ChangeStream, ...]]:
+def find_streamed(objects: Mapping[int, SchemaObject]) -> dict[int, tuple[ChangeStream, ...]]:
     """The tables that are in streams: OID -> the streams, in the order of their OIDs."""
     streams = sorted((item for item in objects.values() if isinstance(item, ChangeStream)), key=lambda item: item.oid)
     if not streams:

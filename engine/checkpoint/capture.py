@@ -33,7 +33,7 @@ from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, succ
 from engine.storage.leaning import bound_in, keeps, known_values, leans, moved_keys
 from engine.storage.leaves import Leaves
 from engine.storage.memtable import Version
-from engine.storage.merging import Pair, joined, merged, place_of
+from engine.storage.merging import Pair, join_pairs, merge_batches, place_of
 from engine.storage.runs import BulkLayer, BulkRun
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class _Edits:
             count = min(BATCH_ROWS, stop - first)
             yield self.keys.slice(first, count), self.values.slice(first, count)
 
-    def changed(self, low: bytes, high: bytes, after: int) -> bool:
+    def has_changed(self, low: bytes, high: bytes, after: int) -> bool:
         return bool((self.lsns[place_of(self.keys, low) : place_of(self.keys, high)] > after).any())
 
 
@@ -88,7 +88,7 @@ class _Run:
         for part in self.run.between(low, high):
             yield part.column(0), part.column(1)
 
-    def changed(self, low: bytes, high: bytes, after: int) -> bool:
+    def has_changed(self, low: bytes, high: bytes, after: int) -> bool:
         return self.lsn > after and next(self.run.between(low, high), None) is not None
 
     def storage_ids(self) -> Iterator[int]:
@@ -194,9 +194,9 @@ class Capture:
         found.update(int.from_bytes(key[PREFIX_BYTES:], "big") for key, _ in self.pairs(BASES))
         return sorted(storage_id for storage_id in found - self.dropped if not keeps(storage_id))
 
-    def changed(self, storage_id: int, low: bytes, high: bytes, after: int) -> bool:
+    def has_changed(self, storage_id: int, low: bytes, high: bytes, after: int) -> bool:
         """Whether a key in [low, high) was written after an LSN that is not below `known_since`."""
-        return any(level.changed(low, high, after) for level in self._levels.get(storage_id, ()))
+        return any(level.has_changed(low, high, after) for level in self._levels.get(storage_id, ()))
 
     def batches(self, storage_id: int, low: bytes = b"", high: bytes = b"", pause: Pause = _go_on) -> Iterator[Pair]:
         """(keys, values) as binary arrays without NULLs, in key order; `low` and `high` (exclusive, b'': no bound) are
@@ -207,7 +207,7 @@ class Capture:
         first, end = low or first, high or end
         levels = self._levels.get(storage_id, ())
         sources: list[Iterator[Pair]] = [level.batches(first, end) for level in levels]
-        stored = self._stored(first, end, pause)
+        stored = self._read_stored(first, end, pause)
         if leans(storage_id):
             stored = ((keys, known_values(values)) for keys, values in stored)
         sources.append(stored)
@@ -217,7 +217,7 @@ class Capture:
                 int.from_bytes(base, "big"), base + first[PREFIX_BYTES:], bound_in(base, prefix, end), pause
             )
             sources.append((moved_keys(keys, prefix), values) for keys, values in below)
-        return merged(sources)
+        return merge_batches(sources)
 
     def pairs(self, storage_id: int) -> Iterator[tuple[bytes, bytes]]:
         """Keys with their values, one by one: for what is small."""
@@ -229,7 +229,7 @@ class Capture:
         assert self._generation is not None, "the capture is closed"
         return self._generation.transaction
 
-    def _stored(self, low: bytes, high: bytes, pause: Pause) -> Iterator[Pair]:
+    def _read_stored(self, low: bytes, high: bytes, pause: Pause) -> Iterator[Pair]:
         """What LMDB has in a range: page by page, and by a cursor where that cannot be."""
         if self._leaves is None:
             yield from self._by_cursor(low, high, pause)
@@ -263,13 +263,13 @@ class Capture:
             size += more
             count = max(1, min(SLICE_ROWS, 2 * count, SLICE_BYTES * len(part) // (more + 1)))
             if rows >= BATCH_ROWS - count or size >= BATCH_BYTES:
-                yield joined(parts)
+                yield join_pairs(parts)
                 parts, rows, size = [], 0, 0
             pause()
             if last:
                 break
         if parts:
-            yield joined(parts)
+            yield join_pairs(parts)
 
 
 def _edits_of(versions: dict[bytes, Version], lsn: int, pause: Pause) -> Iterator[tuple[int, _Edits]]:

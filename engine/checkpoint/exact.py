@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from catalog.schema import Column as TableColumn
 from catalog.schema import Table
 from catalog.types import format_type
-from engine.checkpoint.manifest import FORMAT, ColumnEntry, damaged
+from engine.checkpoint.manifest import FORMAT, ColumnEntry, damage_error
 from engine.checkpoint.open_types import OpenForm, open_form
 from engine.storage.columns import Column, Numbers, numbers_of, one_array
 from engine.storage.keys import encode_keys, numbers_of_offsets, row_number_keys, row_numbers_of
@@ -173,9 +173,9 @@ class OpenTable:
         older, raw, own_keys = (one_array(exact.column(name)) for name in ("layout", "row", "key"))
         for version in pc.unique(older.drop_null()).to_pylist():
             here = places[pc.equal(older, version).fill_null(False).to_numpy(zero_copy_only=False)]
-            rows = _replaced(rows, here, self._encode_older(columns, here, version))
-        rows = _replaced(rows, places[raw.is_valid().to_numpy(zero_copy_only=False)], raw.drop_null())
-        keys = _replaced(keys, places[own_keys.is_valid().to_numpy(zero_copy_only=False)], own_keys.drop_null())
+            rows = _replace(rows, here, self._encode_older(columns, here, version))
+        rows = _replace(rows, places[raw.is_valid().to_numpy(zero_copy_only=False)], raw.drop_null())
+        keys = _replace(keys, places[own_keys.is_valid().to_numpy(zero_copy_only=False)], own_keys.drop_null())
         return keys, rows
 
     def _stored_columns(self, batch: Any) -> Any:
@@ -210,7 +210,7 @@ class OpenTable:
         if not len(places):
             return keys
         known = [part.take(pa.array(places)) for part in parts]
-        return _replaced(keys, places, encode_keys(table.storage_id, self._key_types, known))
+        return _replace(keys, places, encode_keys(table.storage_id, self._key_types, known))
 
     # --- files ---------------------------------------------------------------------------------------------------
 
@@ -225,14 +225,14 @@ class OpenTable:
         first = 0
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(self.schema):
-                raise damaged(f'a file of table "{self.table.name}" has other columns')
+                raise damage_error(f'a file of table "{self.table.name}" has other columns')
             for batch in file.iter_batches(READ_ROWS):
                 keys, rows = self.to_stored(batch, _exact_part(exact, first, batch.num_rows))
                 first += batch.num_rows
                 found.add(keys, rows)
                 yield keys, rows
         if found.hexdigest() != content:
-            raise damaged(f'rows of table "{self.table.name}" are not what was written')
+            raise damage_error(f'rows of table "{self.table.name}" are not what was written')
 
 
 class ContentHash:
@@ -288,7 +288,7 @@ def _only(column: Column, places: Numbers, wanted: Numbers) -> Column:
     return column.take(pa.array(places, mask=~wanted[places]))
 
 
-def _replaced(column: Column, places: Numbers, values: Sequence[bytes] | Column) -> Column:
+def _replace(column: Column, places: Numbers, values: Sequence[bytes] | Column) -> Column:
     """The array with other values at these places."""
     if not len(places):
         return column

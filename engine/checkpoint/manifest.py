@@ -135,7 +135,7 @@ class Manifest:
         return manifest_name(self.folder)
 
 
-def damaged(what: str) -> SqlError:
+def damage_error(what: str) -> SqlError:
     """XX001: a checkpoint is not what it was when it was written."""
     return SqlError("XX001", f"checkpoint is damaged: {what}")
 
@@ -180,11 +180,11 @@ def decode(data: bytes) -> Manifest:
     try:
         version, right, found = unseal(data)
     except ValueError as error:
-        raise damaged("its manifest cannot be read") from error
+        raise damage_error("its manifest cannot be read") from error
     if version > FORMAT:
         raise SqlError("XX001", f"checkpoint has format {version}, this release reads up to {FORMAT}")
     if not right:
-        raise damaged("its manifest has another checksum")
+        raise damage_error("its manifest has another checksum")
     return typing.cast(Manifest, build(Manifest, found))
 
 

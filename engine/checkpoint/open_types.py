@@ -76,8 +76,8 @@ def open_form(type_: TypeRef) -> OpenForm:
     elif oid == oids.TIMESTAMPTZ:
         form = OpenForm(
             pa.timestamp("us", "UTC"),
-            lambda column: _retyped(column, pa.timestamp("us")),
-            lambda column: _retyped(_moments_out(column), pa.timestamp("us", "UTC")),
+            lambda column: _retype(column, pa.timestamp("us")),
+            lambda column: _retype(_moments_out(column), pa.timestamp("us", "UTC")),
         )
     elif element := element_of(oid):
         form = _list_form(TypeRef(element, type_.typmod), 0 if oid in oids.VECTORS else 1)
@@ -92,7 +92,7 @@ def _storage_of(column: Column) -> Column:
     return column.storage
 
 
-def _retyped(column: Column, arrow_type: Any) -> Column:
+def _retype(column: Column, arrow_type: Any) -> Column:
     """The same numbers under another type."""
     return pa.Array.from_buffers(arrow_type, len(column), column.buffers(), column.null_count, column.offset)
 

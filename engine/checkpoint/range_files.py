@@ -102,10 +102,10 @@ class _RangeWriter:
         exact = None
         if self._exact is not None:
             self._exact.close()
-            exact = _stored(self._exact_path)
+            exact = _describe_file(self._exact_path)
         first = self._first[PREFIX_BYTES:].hex()
         entry = RangeFile(
-            _stored(self._path),
+            _describe_file(self._path),
             self.rows,
             self.size,
             first if self._low is None else self._low,
@@ -125,7 +125,7 @@ class _RangeWriter:
             self._exact.close()
 
 
-def _stored(path: str) -> StoredFile:
+def _describe_file(path: str) -> StoredFile:
     return StoredFile(os.path.basename(path), os.path.getsize(path), file_crc(path))
 
 
@@ -174,7 +174,7 @@ def look_at(
         high = key_bound(storage_id, files[place + 1].low if place + 1 < len(files) else None)
         if after >= capture.known_since:
             end = high or key_bound(storage_id + 1, "")
-            yield Found(old, capture.changed(storage_id, low, end, after), old.rows, old.stored_bytes)
+            yield Found(old, capture.has_changed(storage_id, low, end, after), old.rows, old.stored_bytes)
             continue
         content, size = ContentHash(), 0
         for keys, rows in capture.batches(storage_id, low, high, pause):

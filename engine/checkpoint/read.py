@@ -31,7 +31,7 @@ from engine.checkpoint import manifest as manifests
 from engine.checkpoint import system
 from engine.checkpoint.exact import OpenTable
 from engine.checkpoint.interface import CheckpointFiles, OnProgress, Progress
-from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEntry, damaged
+from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEntry, damage_error
 from engine.checkpoint.range_files import file_crc
 from engine.storage.checkpoint import Checkpoint, sync_directory
 from engine.storage.columns import Column
@@ -93,7 +93,7 @@ async def read_checkpoint(
             await thread.run(loader.begin, table, opened, reader.system)
             async for item, part in parts:
                 await thread.run(loader.load, part)
-                reader.loaded(item)
+                reader.note_loaded(item)
             await thread.run(loader.end)
         await thread.run(loader.finish_tables)
         await reader.others(loader)
@@ -142,7 +142,7 @@ async def verify_checkpoint(
                     await thread.run(_check_range, opened, item, local)
                 except SqlError as error:
                     findings.append(f"{item.file.name}: {error.message}")
-                reader.loaded(item)
+                reader.note_loaded(item)
         if manifest.other is not None:
             try:
                 await reader.fetch(manifest.other)
@@ -178,7 +178,7 @@ def _check_range(table: OpenTable, item: RangeFile, local: _Local) -> None:
             last = keys[len(keys) - 1].as_py()
             rows += len(stored)
         if (rows, first[prefix:].hex(), last[prefix:].hex()) != (item.rows, item.first, item.last):
-            raise damaged("it has other rows than the manifest says")
+            raise damage_error("it has other rows than the manifest says")
     finally:
         local.remove()
 
@@ -216,7 +216,7 @@ class _Reader:
         except Exception as error:
             if await self._is_there(file):
                 raise
-            raise damaged(f'file "{file.name}" is missing') from error
+            raise damage_error(f'file "{file.name}" is missing') from error
         await self._thread.run(_check_file, path, file)
         return path
 
@@ -242,10 +242,10 @@ class _Reader:
     def open_table(self, entry: TableEntry) -> OpenTable:
         table = self.system.tables.get(entry.storage_id)
         if table is None:
-            raise damaged(f'its catalog has no table "{entry.schema}.{entry.name}"')
+            raise damage_error(f'its catalog has no table "{entry.schema}.{entry.name}"')
         opened = self.system.open_table(table)
         if opened.shape != entry.shape:
-            raise damaged(f'table "{entry.schema}.{entry.name}" is another in its catalog')
+            raise damage_error(f'table "{entry.schema}.{entry.name}" is another in its catalog')
         return opened
 
     async def tables(self) -> AsyncIterator[tuple[Table, OpenTable, AsyncIterator[tuple[RangeFile, Iterator[Any]]]]]:
@@ -277,7 +277,7 @@ class _Reader:
             path = await self.fetch(self._manifest.other)
             await self._thread.run(loader.put_file, path)
 
-    def loaded(self, item: RangeFile) -> None:
+    def note_loaded(self, item: RangeFile) -> None:
         self._rows += item.rows
         self._bytes += item.stored_bytes
         self._report(self._done)
@@ -293,7 +293,7 @@ class _Reader:
 
 def _check_file(path: str, file: StoredFile) -> None:
     if os.path.getsize(path) != file.bytes or file_crc(path) != file.crc32c:
-        raise damaged(f'file "{file.name}" has other bytes than it was written with')
+        raise damage_error(f'file "{file.name}" has other bytes than it was written with')
 
 
 def _rows_of(table: OpenTable, local: _Local) -> Iterator[tuple[Column, Column]]:
@@ -379,7 +379,7 @@ class _Loader:
         self._writers = []
 
     def _twice(self, index: str) -> SqlError:
-        return damaged(f'two rows have the same key in unique index "{index}"')
+        return damage_error(f'two rows have the same key in unique index "{index}"')
 
     def finish_tables(self) -> None:
         self._load_runs(2**32)
@@ -422,7 +422,7 @@ class _Loader:
                 self._cursor = self._transaction.cursor()
             _, added = self._cursor.putmulti(items, overwrite=False, append=append)
         if added != len(items):
-            raise damaged("its keys are not in order, or one is there twice")
+            raise damage_error("its keys are not in order, or one is there twice")
         self._last = max(self._last, items[-1][0])
         self._size += sum(len(value) for _, value in items) + len(items) * ENTRY_BYTES
         if self._size > COMMIT_BYTES:

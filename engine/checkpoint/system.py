@@ -27,7 +27,7 @@ from catalog import schema
 from catalog.errors import SqlError
 from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Database, Role, SchemaObject, Table
 from engine.checkpoint.exact import OpenTable
-from engine.checkpoint.manifest import damaged
+from engine.checkpoint.manifest import damage_error
 from engine.storage.keys import PREFIX_BYTES
 from engine.txn.sequences import decode_state, encode_state
 
@@ -133,7 +133,7 @@ def decode(data: bytes) -> tuple[System, Pairs]:
         tablespace = content.get("tablespace", DEFAULT_TABLESPACE_OID)
         told, pairs = _pairs(content.get("schema", ())), _pairs(content["rows"])
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged("its catalog cannot be read") from error
+        raise damage_error("its catalog cannot be read") from error
     return System.of_rows([*told, *pairs], tablespace), pairs
 
 

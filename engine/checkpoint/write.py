@@ -256,7 +256,7 @@ class _Writer:
         def write() -> StoredFile:
             with open(path, "wb") as file:
                 file.write(system.encode(pairs))
-            return self._stored(path, f"{self._folder}/catalog-{self._attempt}.json")
+            return self._store(path, f"{self._folder}/catalog-{self._attempt}.json")
 
         stored = await self._thread.run(write)
         await self._put(stored, path)
@@ -318,7 +318,7 @@ class _Writer:
                         self._pace.pause()
                         file.write_batch(pa.RecordBatch.from_arrays([keys, values], schema=OTHER_SCHEMA))
                         rows += len(keys)
-            return self._stored(path, f"{self._folder}/other-{self._attempt}.parquet"), rows
+            return self._store(path, f"{self._folder}/other-{self._attempt}.parquet"), rows
 
         stored, rows = await self._thread.run(write)
         if not rows:
@@ -326,7 +326,7 @@ class _Writer:
         await self._put(stored, path)
         return stored, rows
 
-    def _stored(self, path: str, name: str) -> StoredFile:
+    def _store(self, path: str, name: str) -> StoredFile:
         return StoredFile(name, os.path.getsize(path), file_crc(path))
 
     def _check_stopped(self) -> None:

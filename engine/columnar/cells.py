@@ -186,9 +186,7 @@ def _by_value(array: pa.Array, oid: int, encode: Callable[[Any], bytes]) -> pa.A
     return pa.array([None if value is None else encode(value) for value in from_arrow(array, oid)], type=pa.binary())
 
 
-def _patched(
-    text: pa.Array, array: pa.Array, odd: npt.NDArray[np.bool_], oid: int, settings: FormatSettings
-) -> pa.Array:
+def _patch(text: pa.Array, array: pa.Array, odd: npt.NDArray[np.bool_], oid: int, settings: FormatSettings) -> pa.Array:
     """`text` with the odd rows made value by value instead."""
     if array.null_count:
         odd = odd & _valid(array)
@@ -214,7 +212,7 @@ def _float_text(array: pa.Array, oid: int) -> pa.Array:
     size = np.abs(numbers_of(array, "<f4" if pa.types.is_float32(array.type) else "<f8"))
     with np.errstate(invalid="ignore"):
         plain = (size == 0) | ((size >= 1e-4) & (size < (1e6 if size.dtype == np.float32 else 1e10)))
-    return _patched(text, array, ~plain, oid, FormatSettings())
+    return _patch(text, array, ~plain, oid, FormatSettings())
 
 
 def _decimal_text(array: pa.Array) -> pa.Array:
@@ -283,7 +281,7 @@ def _fraction_text(microseconds: npt.NDArray[np.int64]) -> pa.Array | None:
     return pc.if_else(pa.array(microseconds == 0), "", fraction)
 
 
-def _joined(*parts: pa.Array | str | None) -> pa.Array:
+def _join(*parts: pa.Array | str | None) -> pa.Array:
     return pc.binary_join_element_wise(*[part for part in parts if part is not None], "")
 
 
@@ -291,7 +289,7 @@ def _date_text(array: pa.Array, oid: int, settings: FormatSettings) -> pa.Array:
     days = numbers_of(array, "<i4")
     odd = (days < _DATE_FIRST) | (days > _DATE_LAST)
     plain = pa.array(np.where(odd, 0, days)).view(pa.date32()).cast(pa.string())
-    return _null_like(_patched(plain, array, odd, oid, settings), array)
+    return _null_like(_patch(plain, array, odd, oid, settings), array)
 
 
 def _time_text(array: pa.Array, oid: int, settings: FormatSettings) -> pa.Array:
@@ -299,20 +297,20 @@ def _time_text(array: pa.Array, oid: int, settings: FormatSettings) -> pa.Array:
     odd = (clock < 0) | (clock >= _DAY)  # 24:00:00
     clock = np.where(odd, 0, clock)
     seconds, microseconds = np.divmod(clock, 1_000_000)
-    plain = _joined(
+    plain = _join(
         pa.array(seconds.astype(np.int32)).view(pa.time32("s")).cast(pa.string()), _fraction_text(microseconds)
     )
-    return _null_like(_patched(plain, array, odd, oid, settings), array)
+    return _null_like(_patch(plain, array, odd, oid, settings), array)
 
 
 def _timestamp_text(array: pa.Array, oid: int, settings: FormatSettings, zone: str) -> pa.Array:
     stamps = numbers_of(array, "<i8")
     odd = (stamps < _DATE_FIRST * _DAY) | (stamps >= (_DATE_LAST + 1) * _DAY)
     seconds, microseconds = np.divmod(np.where(odd, 0, stamps), 1_000_000)
-    plain = _joined(
+    plain = _join(
         pa.array(seconds).view(pa.timestamp("s")).cast(pa.string()), _fraction_text(microseconds), zone or None
     )
-    return _null_like(_patched(plain, array, odd, oid, settings), array)
+    return _null_like(_patch(plain, array, odd, oid, settings), array)
 
 
 def _null_like(text: pa.Array, array: pa.Array) -> pa.Array:
@@ -350,25 +348,25 @@ def _fixed_binary(array: pa.Array, oid: int) -> Bytes | None:
         truth: Bytes = array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8).reshape(-1, 1)
         return truth
     if pa.types.is_date32(kind):
-        return _packed(_stored_numbers(array, oids.DATE), ">i4")
+        return _pack(_stored_numbers(array, oids.DATE), ">i4")
     if pa.types.is_timestamp(kind):
-        return _packed(_stored_numbers(array, oids.TIMESTAMP), ">i8")
+        return _pack(_stored_numbers(array, oids.TIMESTAMP), ">i8")
     if pa.types.is_time64(kind):
-        return _packed(numbers_of(array, "<i8"), ">i8")
+        return _pack(numbers_of(array, "<i8"), ">i8")
     if pa.types.is_interval(kind):
         parts = numbers_of(array, _INTERVAL)
         columns = [
-            _packed(parts["nanoseconds"] // 1000, ">i8"),
-            _packed(parts["days"], ">i4"),
-            _packed(parts["months"], ">i4"),
+            _pack(parts["nanoseconds"] // 1000, ">i8"),
+            _pack(parts["days"], ">i4"),
+            _pack(parts["months"], ">i4"),
         ]
         return np.concatenate(columns, axis=1)
     sent = types.columns_of(oid).sent
     if sent and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return _packed(array.fill_null(0).to_numpy(zero_copy_only=False), sent)
+        return _pack(array.fill_null(0).to_numpy(zero_copy_only=False), sent)
     return None
 
 
-def _packed(values: npt.NDArray[Any], dtype: str) -> Bytes:
+def _pack(values: npt.NDArray[Any], dtype: str) -> Bytes:
     packed = values.astype(dtype)
     return packed.view(np.uint8).reshape(len(values), packed.dtype.itemsize)

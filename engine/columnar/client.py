@@ -447,7 +447,7 @@ class WorkerClient(ColumnarEngine):
             if overlay or runs:
                 overlays.append([table.storage_id, runs])
                 buffers.extend(frames.encode_pairs(overlay.items()))
-                relations[name] = self._merged(table, name)
+                relations[name] = self._merge(table, name)
         own: list[str] = []
         for relation in query.virtual_tables:
             relations[f"v{relation.oid}"] = self._virtual_name(relation, request, own, buffers)
@@ -461,7 +461,7 @@ class WorkerClient(ColumnarEngine):
         header: Header = {
             "op": "query",
             "id": stream.identifier,
-            "sql": _guarded(fill(query.sql, relations, request.parameters), query),
+            "sql": _guard(fill(query.sql, relations, request.parameters), query),
             "tables": [table.storage_id for table in query.tables],
             "functions": [asdict(signature) for signature in query.functions],
             "types": query.types,
@@ -478,7 +478,7 @@ class WorkerClient(ColumnarEngine):
         self._write(header, buffers)
         self._watch.begin(self.process_id or 0, self._watchers)
 
-    def _merged(self, table: Table, name: str) -> str:
+    def _merge(self, table: Table, name: str) -> str:
         """The plain table without the overlay's keys, and the overlay's rows."""
         storage_id = table.storage_id
         fed = self._feed.tables[storage_id].table
@@ -521,7 +521,7 @@ class WorkerClient(ColumnarEngine):
         held by a single call, for as long as that takes: another one takes its place."""
         if self._streams.pop(stream.identifier, None) is not None:
             self._write({"op": "cancel", "id": stream.identifier})
-            self._hearing.cancelled(stream.identifier, self.process_id or 0)
+            self._hearing.note_cancel(stream.identifier, self.process_id or 0)
 
     def _is_under_way(self) -> bool:
         return bool(self._streams or self._sent or self._blocked)
@@ -718,7 +718,9 @@ class WorkerClient(ColumnarEngine):
             self._ready = loop.create_future()
             with theirs:
                 self._process = process = self._spawn(theirs.fileno())
-            _, self._frames = await loop.create_connection(lambda: FrameProtocol(self._received, self._lost), sock=ours)
+            _, self._frames = await loop.create_connection(
+                lambda: FrameProtocol(self._receive, self._note_loss), sock=ours
+            )
             await self._until_ready(self._ready, process.pid)
         except BaseException:  # a cancelled start leaves no process either
             if self._ready is not None:
@@ -726,7 +728,7 @@ class WorkerClient(ColumnarEngine):
             if self._frames is not None and self._frames.transport is not None:
                 self._frames.transport.abort()
             elif self._process is not None:
-                self._lost()
+                self._note_loss()
             raise
 
     async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
@@ -779,14 +781,14 @@ class WorkerClient(ColumnarEngine):
             raise _Loss
         self._frames.transport.writelines(frames.encode(header, buffers))
 
-    def _received(self, header: Header, buffers: list[memoryview]) -> None:
+    def _receive(self, header: Header, buffers: list[memoryview]) -> None:
         operation: Any = header["op"]
         if operation in ("rows", "batch"):
             stream = self._streams.get(header["id"])
             if stream is not None:
                 stream.add(buffers[0], header["rows"])
         elif operation in ("end", "error"):
-            self._hearing.ended(header["id"])
+            self._hearing.note_end(header["id"])
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
                 error: Exception | None = _error_of(header) if operation == "error" else None
@@ -794,7 +796,7 @@ class WorkerClient(ColumnarEngine):
                     error = _Loss()
                 stream.finish(error, bool(header.get("crowded")), bool(header.get("opened", True)))
         elif operation == "alive":
-            self._hearing.heard(header["id"], self.process_id or 0)
+            self._hearing.note_answer(header["id"], self.process_id or 0)
         elif operation == "applied":
             self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
@@ -821,7 +823,7 @@ class WorkerClient(ColumnarEngine):
             return
         if header["op"] == "loaded":
             lsn: Any = header["lsn"]
-            for path in self._feed.loaded(storage_id, lsn):
+            for path in self._feed.note_loaded(storage_id, lsn):
                 os.unlink(path)
             self._push_soon()
             if waiting is not None and not waiting.done():
@@ -834,7 +836,7 @@ class WorkerClient(ColumnarEngine):
                 error.detail = f'The analytic worker has no memory left for its copy of "{fed.table.name}".'
             waiting.set_exception(error)
 
-    def _lost(self) -> None:
+    def _note_loss(self) -> None:
         """The socket has ended: so has the worker, or it will."""
         self._frames = None
         if self._push_timer is not None:
@@ -885,7 +887,7 @@ class WorkerClient(ColumnarEngine):
         shutil.rmtree(self.spill_directory, ignore_errors=True)
 
 
-def _guarded(sql: str, query: ColumnarQuery) -> str:
+def _guard(sql: str, query: ColumnarQuery) -> str:
     """The query, refusing intervals that DuckDB would hand to Arrow as something else: Arrow counts nanoseconds, and
     DuckDB's conversion overflows in silence past 292 years of microseconds."""
     if all(column.duckdb_type != "INTERVAL" for column in query.columns):

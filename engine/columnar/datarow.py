@@ -95,10 +95,10 @@ class RowEncoder:
         body = np.full(rows, 6, dtype=np.int64)
         join = _Join(rows)
         head = np.empty((rows, header), dtype=np.uint8)
-        join.fixed(head)
+        join.add_fixed(head)
         for column in columns:
             body += 4 + np.maximum(column.lengths, 0)
-            join.fixed(_big_endian(column.lengths, ">i4"))
+            join.add_fixed(_big_endian(column.lengths, ">i4"))
             join.cells(column)
         head[:, 0] = ord("d") if copy else ord("D")
         head[:, 1:5] = _big_endian(body, ">u4")
@@ -111,15 +111,15 @@ class RowEncoder:
         body = np.full(rows, 4 + 1 + max(len(columns) - 1, 0), dtype=np.int64)
         join = _Join(rows)
         head = np.empty((rows, 5), dtype=np.uint8)
-        join.fixed(head)
+        join.add_fixed(head)
         delimiter = np.full((rows, 1), ord(options.delimiter), dtype=np.uint8)
         for position, column in enumerate(columns):
             if position:
-                join.fixed(delimiter)
+                join.add_fixed(delimiter)
             field = options.field(column, position, len(columns) == 1)
             body += field.lengths
             join.cells(field)
-        join.fixed(np.full((rows, 1), ord("\n"), dtype=np.uint8))
+        join.add_fixed(np.full((rows, 1), ord("\n"), dtype=np.uint8))
         head[:, 0] = ord("d")
         head[:, 1:5] = _big_endian(body, ">u4")
         return join.result(), np.cumsum(body + 1)
@@ -138,13 +138,13 @@ def _record_cells(fields: Sequence[tuple[int, int]]) -> cells.Encoder:
     def encode(array: pa.Array) -> Cells:
         rows = len(array)
         join = _Join(rows)
-        join.fixed(_big_endian(np.full(rows, len(encoders)), ">i4"))
+        join.add_fixed(_big_endian(np.full(rows, len(encoders)), ">i4"))
         lengths = np.full(rows, 4, dtype=np.int64)
         for (encoder, told), column in zip(encoders, array.flatten(), strict=True):
             field = encoder(column)
             lengths += 8 + np.maximum(field.lengths, 0)
-            join.fixed(_big_endian(np.full(rows, told), ">u4"))
-            join.fixed(_big_endian(field.lengths, ">i4"))
+            join.add_fixed(_big_endian(np.full(rows, told), ">u4"))
+            join.add_fixed(_big_endian(field.lengths, ">i4"))
             join.cells(field)
         ends = np.zeros(rows + 1, dtype=np.int32)
         np.cumsum(lengths, out=ends[1:])
@@ -169,7 +169,7 @@ class _Join:
         self._matrices: list[Bytes] = []
         self._pieces: list[list[Bytes] | pa.Array] = []
 
-    def fixed(self, matrix: Bytes) -> None:
+    def add_fixed(self, matrix: Bytes) -> None:
         self._matrices.append(matrix)
 
     def cells(self, column: Cells) -> None:
@@ -242,13 +242,13 @@ class _CopyOptions:
         """A column's cells as COPY writes them: escaped or quoted, NULL as the null string."""
         values = column.as_values()
         valid = column.valid()
-        values = self._quoted(values, position, alone) if self.csv else self._escaped(values)
+        values = self._quote(values, position, alone) if self.csv else self._escape(values)
         if valid is not None:
             null = pa.scalar(self.null, type=values.type)
             values = pc.if_else(pa.array(valid), values, null)
         return Cells.of(values)
 
-    def _escaped(self, values: pa.Array) -> pa.Array:
+    def _escape(self, values: pa.Array) -> pa.Array:
         special = b"\\\b\f\n\r\t\v" + self.delimiter.encode()
         if not cells.contains_any(values, special):
             return values
@@ -259,7 +259,7 @@ class _CopyOptions:
             values = pc.replace_substring(values, self.delimiter.encode(), b"\\" + self.delimiter.encode())
         return values
 
-    def _quoted(self, values: pa.Array, position: int, alone: bool) -> pa.Array:
+    def _quote(self, values: pa.Array, position: int, alone: bool) -> pa.Array:
         quote, escape = self.quote.encode(), self.escape.encode()
         special = self.delimiter.encode() + quote + b"\r\n"
         needs = pc.equal(values, pa.scalar(self.null, type=values.type))

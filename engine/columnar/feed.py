@@ -151,7 +151,7 @@ class Feed:
                     fed.note((lsn, own + key[PREFIX_BYTES:]) for lsn, key in changes)
             fed.reached = durable
 
-    def loaded(self, storage_id: int, lsn: int) -> list[str]:
+    def note_loaded(self, storage_id: int, lsn: int) -> list[str]:
         """The worker has built the table from LMDB as of `lsn`. Gives the files of bulk runs that it has from there,
         which are of no use any more."""
         fed = self.tables[storage_id]

@@ -129,7 +129,7 @@ class Pairs:
         return Pairs(self.keys.filter(others), self.row_keys.filter(other_rows), self.rows.filter(other_rows))
 
     @classmethod
-    def received(cls, buffers: Sequence[memoryview]) -> Pairs:
+    def from_buffers(cls, buffers: Sequence[memoryview]) -> Pairs:
         """The pairs of five buffers."""
         key_offsets, keys, value_offsets, values, gone = buffers
         dropped = np.frombuffer(gone, dtype=np.bool_)

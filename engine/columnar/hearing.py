@@ -37,12 +37,12 @@ class Hearing:
         self._unanswered = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def cancelled(self, identifier: int, pid: int) -> None:
+    def note_cancel(self, identifier: int, pid: int) -> None:
         """A query is, as the worker has been told."""
         self._cancelled.add(identifier)
         self.ask(pid, CANCEL_SECONDS)
 
-    def ended(self, identifier: int) -> None:
+    def note_end(self, identifier: int) -> None:
         """A query has, cancelled or not."""
         self._cancelled.discard(identifier)
 
@@ -55,9 +55,9 @@ class Hearing:
         self._unanswered = True
         self._ask(self._number)
         seconds = PATIENCE_SECONDS if seconds is None else seconds
-        self._later(seconds, self._look, pid, seconds, time.monotonic(), _waited(pid))
+        self._later(seconds, self._look, pid, seconds, time.monotonic(), _get_wait(pid))
 
-    def heard(self, number: int, pid: int) -> None:
+    def note_answer(self, number: int, pid: int) -> None:
         """The worker has answered."""
         if number == self._number:
             self._stop()
@@ -85,7 +85,7 @@ class Hearing:
 
     def _look(self, pid: int, seconds: float, since: float, waited: float) -> None:
         passed = time.monotonic() - since
-        left = seconds - (passed - (_waited(pid) - waited))
+        left = seconds - (passed - (_get_wait(pid) - waited))
         if left <= 0 and state_of(pid, pid) == READY:
             left = LAST_SECONDS  # it waits for a processor now, which is counted once it has got one
         left = min(left, CANCEL_PATIENCE - passed)
@@ -95,6 +95,6 @@ class Hearing:
             self._later(LAST_SECONDS, self._replace)
 
 
-def _waited(pid: int) -> float:
+def _get_wait(pid: int) -> float:
     """Seconds for which the main thread of a process, which reads, has waited for processors."""
     return thread_has_done(pid, pid)[1]

@@ -63,22 +63,22 @@ def literal(value: Any, duckdb_type: str) -> str:
     if duckdb_type.startswith("DECIMAL("):
         return _decimal(value, duckdb_type)
     write = _WRITERS.get(duckdb_type)
-    return write(value) if write is not None else f"CAST({quoted(str(value))} AS {duckdb_type})"
+    return write(value) if write is not None else f"CAST({quote_text(str(value))} AS {duckdb_type})"
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """A DuckDB string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _varchar(value: Any) -> str:
     if isinstance(value, str):
-        return quoted(value)
+        return quote_text(value)
     if isinstance(value, Decimal):
-        return quoted(types.lookup(oids.NUMERIC).text_encoder()(value).decode())
+        return quote_text(types.lookup(oids.NUMERIC).text_encoder()(value).decode())
     if isinstance(value, tuple) and not isinstance(value, Array) and len(value) == 2:
-        return quoted(types.lookup(oids.TIMETZ).text_encoder()(value).decode())
-    return quoted(str(value))
+        return quote_text(types.lookup(oids.TIMETZ).text_encoder()(value).decode())
+    return quote_text(str(value))
 
 
 def _date(days: Any) -> str:

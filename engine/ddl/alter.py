@@ -17,7 +17,7 @@ def alter_table(context: DdlContext, statement: ast.AlterTableStmt) -> str:
     word = "MATERIALIZED VIEW" if statement.kind == "matview" else statement.kind.upper()
     found = names.find(context, statement.relation)
     if found is None:
-        message = f'relation "{names.shown(statement.relation)}" does not exist'
+        message = f'relation "{names.show_relation(statement.relation)}" does not exist'
         if not statement.if_exists:
             raise SqlError("42P01", message)
         context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))
@@ -67,7 +67,7 @@ def _alter_other(context: DdlContext, item: Index | View | Sequence, statement: 
     ownership.must_own(context, item)
     for command in statement.commands:
         if command.action == "owner":
-            context.change({item.oid: _owned(context, item, command)})
+            context.change({item.oid: _set_owner(context, item, command)})
         elif command.action in ("set_options", "reset_options", "set_statistics") and not isinstance(item, View):
             continue  # storage parameters of a tree that has none
         elif command.action == "attach_partition" and isinstance(item, Index):
@@ -91,7 +91,7 @@ def _alter_materialized(context: DdlContext, item: Table, statement: ast.AlterTa
         Alteration(context, item).run((command,))
 
 
-def _owned(context: DdlContext, item: Index | View | Sequence, command: ast.AlterTableCmd) -> SchemaObject:
+def _set_owner(context: DdlContext, item: Index | View | Sequence, command: ast.AlterTableCmd) -> SchemaObject:
     """ATExecChangeOwner: an index has its table's owner, and so has a sequence that a column owns."""
     owner = ownership.role_named(context, command.value or "")
     if isinstance(item, Index):

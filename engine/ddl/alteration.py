@@ -22,7 +22,7 @@ from catalog.types.base import TypeRef
 from engine.ddl import ownership, partitions
 from engine.ddl.collations import column_collation
 from engine.ddl.context import BuildIndex, DdlContext, RewriteTable, ValidateConstraint
-from engine.ddl.drop import Removal, named, word_of
+from engine.ddl.drop import Removal, name_object, word_of
 from engine.ddl.expressions import columns_used, default_text
 from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
@@ -297,7 +297,7 @@ class Alteration:
         assert command.type is not None
         target = resolve_type(command.type, self.context.environment)
         if views := self._views_reading(column, f"altering the type of column {column.name}"):
-            detail = f'rule _RETURN on {named(views[0])} depends on column "{column.name}"'
+            detail = f'rule _RETURN on {name_object(views[0])} depends on column "{column.name}"'
             raise SqlError("0A000", "cannot alter type of a column used by a view or rule", detail=detail)
         source: ast.Node = command.definition or ast.ColumnRef((column.name,))
         kind = "transform expressions"

@@ -81,7 +81,7 @@ class Then(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """What was under a key."""
 
-    def changed(self, storage_id: int) -> Iterable[bytes]:
+    def get_changed(self, storage_id: int) -> Iterable[bytes]:
         """The keys that were written under a storage id since, as of what is sequenced; or since what is prepared."""
 
     def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
@@ -221,7 +221,7 @@ def _share(context: DdlContext, copy: Copy, now: Catalog, then: Then | None) -> 
         transaction.put(base_key(new), storage_prefix(old))
         if then is not None:
             kept = storage_prefix(kept_id(new))
-            for key in then.changed(old):
+            for key in then.get_changed(old):
                 value = then.get(key)
                 if value is None:
                     transaction.delete(kept + key[PREFIX_BYTES:])
@@ -276,9 +276,9 @@ class Copy:
 
     def of(self, value: T) -> T:
         """The object, or part of one, as the branch has it."""
-        return self._copied(value, "")  # type: ignore[no-any-return]
+        return self._copy(value, "")  # type: ignore[no-any-return]
 
-    def _copied(self, value: Any, name: str) -> Any:
+    def _copy(self, value: Any, name: str) -> Any:
         if name == "storage_id":
             return self.storage_ids[value]
         if name in _ROLES:
@@ -290,9 +290,9 @@ class Copy:
         if isinstance(value, int) and name in _REFERENCES:
             return self.oids.get(value, value)
         if isinstance(value, tuple):
-            return tuple(self._copied(part, name) for part in value)
+            return tuple(self._copy(part, name) for part in value)
         if is_dataclass(value) and not isinstance(value, type):
-            changed = {item.name: self._copied(getattr(value, item.name), item.name) for item in fields(value)}
+            changed = {item.name: self._copy(getattr(value, item.name), item.name) for item in fields(value)}
             return type(value)(**changed)
         return value
 

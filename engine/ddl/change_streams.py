@@ -47,8 +47,8 @@ def change_stream(context: DdlContext, statement: ast.ChangeStreamStmt) -> str:
     if statement.action == "drop":
         _drop(context, statement)
         return "DROP CHANGE STREAM"
-    stream = _owned(context, statement.names[0])
-    context.change({stream.oid: _altered(context, stream, statement)})
+    stream = _get_owned(context, statement.names[0])
+    context.change({stream.oid: _alter(context, stream, statement)})
     return "ALTER CHANGE STREAM"
 
 
@@ -116,7 +116,7 @@ def _with_options(stream: ChangeStream, options: Iterable[tuple[str, str]]) -> C
     return stream
 
 
-def _owned(context: DdlContext, name: str) -> ChangeStream:
+def _get_owned(context: DdlContext, name: str) -> ChangeStream:
     """The stream. Raises 42704; 42501 unless the user owns it."""
     found = context.catalog.change_streams.get(name)
     if found is None:
@@ -126,7 +126,7 @@ def _owned(context: DdlContext, name: str) -> ChangeStream:
     return found
 
 
-def _altered(context: DdlContext, stream: ChangeStream, statement: ast.ChangeStreamStmt) -> ChangeStream:
+def _alter(context: DdlContext, stream: ChangeStream, statement: ast.ChangeStreamStmt) -> ChangeStream:
     if statement.action == "set":
         return _with_options(stream, statement.options)
     if statement.action == "rename":
@@ -160,7 +160,7 @@ def _drop(context: DdlContext, statement: ast.ChangeStreamStmt) -> None:
             message = f'change stream "{name}" does not exist, skipping'
             context.notice(SqlError("00000", message, severity="NOTICE"))
             continue
-        _owned(context, name)
+        _get_owned(context, name)
         drop(context, [name])
 
 

@@ -67,7 +67,7 @@ def alter_composite(context: DdlContext, statement: ast.AlterCompositeStmt) -> s
             _refuse_used(context, item)
         elif command.action == "add" and next(users_of(context, item), None) is not None:
             not_supported(f"another attribute of type {item.name} while it is used")
-        item = _changed(context, item, command)
+        item = _change(context, item, command)
     context.change({item.oid: item})
     return "ALTER TYPE"
 
@@ -80,7 +80,7 @@ def _refuse_used(context: DdlContext, item: Composite) -> None:
         not_supported(f"altering type {item.name} while {user.name} uses it")
 
 
-def _changed(context: DdlContext, item: Composite, command: ast.AlterTableCmd) -> Composite:
+def _change(context: DdlContext, item: Composite, command: ast.AlterTableCmd) -> Composite:
     if command.action == "add":
         assert isinstance(command.definition, ast.ColumnDef)
         return replace(item, columns=_with_attribute(context, item.columns, command.definition, item.name))

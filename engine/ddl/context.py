@@ -72,7 +72,7 @@ class CopyStorage:
 Job = RewriteTable | BuildIndex | ValidateConstraint | CopyStorage
 
 
-def settled(jobs: Items[Job], catalog: Catalog) -> list[Job]:
+def merge_jobs(jobs: Items[Job], catalog: Catalog) -> list[Job]:
     """The jobs of one schema change, for tables as the whole of it leaves them: a later part of the change may have
     given a table more indexes, or put its rows elsewhere. A table is written anew once, with all of its indexes, before
     anything looks at its rows."""

@@ -41,7 +41,7 @@ def alter(context: DdlContext, statement: ast.DefaultPrivilegesStmt) -> str:
     for role in roles:
         ownership.must_be_member(context, role)
         for schema in schemas:
-            database = _changed(context, database, role, schema, kind, grant, letters)
+            database = _change(context, database, role, schema, kind, grant, letters)
     context.change({database.oid: database})
     return "ALTER DEFAULT PRIVILEGES"
 
@@ -71,7 +71,7 @@ def _letters(grant: ast.GrantStmt, kind: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _changed(
+def _change(
     context: DdlContext,
     database: Database,
     role: Role,
@@ -89,9 +89,9 @@ def _changed(
             raise SqlError("0LP01", "grant options can only be granted to roles")
         change = Grant(grantee, role.name, letters, letters if grant.grant_option else frozenset())
         if grant.is_grant:
-            grants = privileges.granted(grants, change)
+            grants = privileges.add_grant(grants, change)
         else:
-            grants = privileges.revoked(grants, change, grant.grant_option, grant.cascade, role.name)
+            grants = privileges.remove_grants(grants, change, grant.grant_option, grant.cascade, role.name)
     rest = tuple(item for item in database.default_acls if item is not old)
     if set(grants) == (set() if schema else set(own)):
         return replace(database, default_acls=rest)
@@ -151,7 +151,7 @@ def forget(context: DdlContext, role: Role) -> None:
 def rename(context: DdlContext, old: str, new: str) -> None:
     """ALTER ROLE ... RENAME."""
     acls = _own(context).default_acls
-    _keep(context, tuple(replace(item, acl=privileges.renamed(item.acl, old, new) or ()) for item in acls))
+    _keep(context, tuple(replace(item, acl=privileges.rename_role(item.acl, old, new) or ()) for item in acls))
 
 
 def _own(context: DdlContext) -> Database:
@@ -180,7 +180,7 @@ def acl_of_new(catalog: Catalog, item: Table | View | Sequence | Schema | Routin
     own = default_grants(role, kind)
     grants = own if everywhere is None else tuple(map(privileges.parse, everywhere.acl))
     for text in here.acl if here is not None else ():
-        grants = privileges.granted(grants, privileges.parse(text))
+        grants = privileges.add_grant(grants, privileges.parse(text))
     if set(grants) == set(own):
         return None
     return privileges.texts(sorted(grants, key=lambda grant: catalog.roles.get(grant.grantee, 0)))

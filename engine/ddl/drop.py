@@ -40,7 +40,7 @@ from engine.ddl import collations, names, ownership
 from engine.ddl.code_users import Use, own_objects, shown_use, users_of_code
 from engine.ddl.context import DdlContext
 from engine.ddl.rewrite_text import default_over
-from engine.ddl.sequences import restarted
+from engine.ddl.sequences import restart_sequence
 from engine.ddl.user_types import find_type, users_of
 from engine.sql import ast
 from engine.txn.interface import EmptiedStorage
@@ -57,7 +57,7 @@ def word_of(item: object) -> str:
     return "materialized view" if isinstance(item, Table) and item.query is not None else WORD[type(item)]
 
 
-def named(item: SchemaObject) -> str:
+def name_object(item: SchemaObject) -> str:
     """An object as messages name it: 'table t', 'function f(integer)'."""
     if isinstance(item, Routine):
         return f"{'function' if item.kind == 'f' else 'procedure'} {shown_signature(item)}"
@@ -146,16 +146,18 @@ class Removal:
                 continue
             if isinstance(user, Table) and number:
                 column = user.column_by_number(number)
-                self._extra.append((f"column {column.name} of table {user.name}", named(item), user.oid))
+                self._extra.append((f"column {column.name} of table {user.name}", name_object(item), user.oid))
                 self.columns.append((user, column))
             elif isinstance(user, Composite) and number:
                 column = next(column for column in user.columns if column.number == number)
-                self._extra.append((f"column {column.name} of composite type {user.name}", named(item), user.oid))
+                self._extra.append((f"column {column.name} of composite type {user.name}", name_object(item), user.oid))
                 self.attributes.append((user, column))
             elif not isinstance(user, Table):
                 self._depend(user, item)
             else:
-                raise SqlError("2BP01", f"cannot drop {named(item)} because an expression of {named(user)} names it")
+                raise SqlError(
+                    "2BP01", f"cannot drop {name_object(item)} because an expression of {name_object(user)} names it"
+                )
 
     def _take_members(self, item: Extension) -> None:
         """What uses the types, functions and operators that an extension has brought."""
@@ -181,7 +183,7 @@ class Removal:
         routines = [other for others in self.context.catalog.routines.values() for other in others]
         for other in routines:
             if other.relation == item.oid and other.oid not in self.gone:
-                self._extra.append((named(other), f"type {getattr(item, 'name', '')}", 0))
+                self._extra.append((name_object(other), f"type {getattr(item, 'name', '')}", 0))
                 self.add(other)
         for other in routines:
             typed = isinstance(item, USER_TYPES) and any(
@@ -206,7 +208,7 @@ class Removal:
                 self._extra.append((f"constraint {use.name} on table {use.item.name}", on, use.item.oid))
                 self.constraints.append((use.item.oid, use.number))
             else:
-                self._extra.append((named(use.item), on, 0))
+                self._extra.append((name_object(use.item), on, 0))
                 self.add(use.item)
 
     def _take_parts(self, table: Table) -> None:
@@ -252,7 +254,7 @@ class Removal:
                 yield item
 
     def _depend(self, item: SchemaObject, on: SchemaObject) -> None:
-        self._extra.append((named(item), named(on), 0))
+        self._extra.append((name_object(item), name_object(on), 0))
         self.add(item)
 
     def _depend_constraint(self, other: Table, constraint: Constraint, table: Table) -> None:
@@ -269,8 +271,8 @@ class Removal:
             if isinstance(owner, Extension) and owner.oid not in self.gone:
                 raise SqlError(
                     "2BP01",
-                    f"cannot drop {named(item)} because {named(owner)} requires it",
-                    hint=f"You can drop {named(owner)} instead.",
+                    f"cannot drop {name_object(item)} because {name_object(owner)} requires it",
+                    hint=f"You can drop {name_object(owner)} instead.",
                 )
         for item in self.gone.values():  # who drops or changes one is waited for, before it is in anybody's way
             if isinstance(item, Table | Index | Sequence | View):
@@ -278,7 +280,7 @@ class Removal:
         extra = [item for item in self._extra if item[2] not in self.gone and not self._is_root(item[0], roots)]
         if extra and not self.cascade:
             root = roots[0]
-            word = named(root) if len(roots) == 1 else "desired object(s)"
+            word = name_object(root) if len(roots) == 1 else "desired object(s)"
             raise SqlError(
                 "2BP01",
                 f"cannot drop {word} because other objects depend on {'it' if len(roots) == 1 else 'them'}",
@@ -337,7 +339,7 @@ class Removal:
 
     @staticmethod
     def _is_root(what: str, roots: list[SchemaObject]) -> bool:
-        return any(what == named(root) for root in roots)
+        return any(what == name_object(root) for root in roots)
 
     def _notify(self, extra: list[tuple[str, str, int]]) -> None:
         if not extra:
@@ -462,7 +464,7 @@ def drop_from_table(context: DdlContext, statement: ast.DropFromTableStmt) -> st
         if schema is not None and not context.environment.schema_oid(schema) and statement.if_exists:
             message, sqlstate = f'schema "{schema}" does not exist', "3F000"
         else:
-            message, sqlstate = f'relation "{names.shown(statement.relation)}" does not exist', "42P01"
+            message, sqlstate = f'relation "{names.show_relation(statement.relation)}" does not exist', "42P01"
     elif isinstance(relation, View) and statement.kind == "rule" and statement.name == "_RETURN":
         because = f"cannot drop rule _RETURN on view {relation.name} because view {relation.name} requires it"
         raise SqlError("2BP01", because, hint=f"You can drop view {relation.name} instead.")
@@ -575,11 +577,11 @@ def truncate(context: DdlContext, statement: ast.TruncateStmt) -> str:
                 context.lock_relation(other.oid, "access exclusive")
                 tables[other.oid] = other
     for table in tables.values():
-        context.change(emptied(context, table))
+        context.change(empty_table(context, table))
         if statement.restart_identity:
             for item in list(context.catalog.objects.values()):
                 if isinstance(item, Sequence) and item.owned_by and item.owned_by[0] == table.oid:
-                    context.change({item.oid: restarted(context, item, None)})
+                    context.change({item.oid: restart_sequence(context, item, None)})
     return "TRUNCATE TABLE"
 
 
@@ -596,7 +598,7 @@ def _referring(context: DdlContext, tables: dict[int, Table]) -> list[tuple[Tabl
     ]
 
 
-def emptied(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]:
+def empty_table(context: DdlContext, table: Table) -> dict[int, SchemaObject | None]:
     """The table and its indexes with new, empty storage."""
     context.drop_storage(EmptiedStorage(table.storage_id))
     fresh = replace(table, storage_id=context.new_storage_id(table.tablespace))

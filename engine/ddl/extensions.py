@@ -106,7 +106,7 @@ def _refuse_conflicts(context: DdlContext, known: Available, schema: Schema) -> 
                 raise SqlError("42710", f'type "{name}" already exists')
 
 
-def _named(context: DdlContext, name: str) -> Extension:
+def _get_extension(context: DdlContext, name: str) -> Extension:
     """The extension. Raises 42704; 42501 unless the user owns it."""
     found = context.catalog.extensions.get(name)
     if found is None:
@@ -122,7 +122,7 @@ def _drop(context: DdlContext, statement: ast.ExtensionStmt) -> str:
             message = f'extension "{name}" does not exist, skipping'
             context.notice(SqlError("00000", message, severity="NOTICE"))
         else:
-            roots.append(_named(context, name))
+            roots.append(_get_extension(context, name))
     if roots:
         removal = Removal(context, statement.cascade)
         for root in roots:
@@ -133,7 +133,7 @@ def _drop(context: DdlContext, statement: ast.ExtensionStmt) -> str:
 
 def _alter(context: DdlContext, statement: ast.ExtensionStmt) -> str:
     """SET SCHEMA, UPDATE: stored definitions name what they use with its schema, so they are written anew."""
-    found = _named(context, statement.names[0])
+    found = _get_extension(context, statement.names[0])
     if statement.action == "update":
         _check_version(_available(found.name), statement.version)
         version = statement.version or found.version
@@ -156,6 +156,6 @@ def _alter(context: DdlContext, statement: ast.ExtensionStmt) -> str:
 
 def comment(context: DdlContext, name: str, text: str | None) -> str:
     """COMMENT ON EXTENSION."""
-    found = _named(context, name)
+    found = _get_extension(context, name)
     context.change({found.oid: replace(found, comment=text)})
     return "COMMENT"

@@ -78,7 +78,7 @@ def _parent(builder: TableBuilder, relation: ast.RangeVar) -> tuple[Table, list[
         return own, indexes
     found = names.find(context, relation)
     if found is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
     if not isinstance(found, Table) or found.query is not None:
         raise SqlError("42809", f'referenced relation "{found.name}" is not a table')
     context.lock_relation(found.oid, "share row exclusive")

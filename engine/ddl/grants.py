@@ -67,26 +67,28 @@ def _objects(context: DdlContext, statement: ast.GrantStmt) -> Iterator[Securabl
         if kind in ("table", "sequence"):
             yield _relation(context, parts, kind)
         elif kind in ("all_tables", "all_sequences"):
-            schema = _named(context, Schema, parts[0])
+            schema = _get_securable(context, Schema, parts[0])
             wanted = (Table, View) if kind == "all_tables" else (Sequence,)
             yield from sorted(
                 (item for item in catalog.objects.values() if isinstance(item, wanted) and item.schema == schema.oid),
                 key=lambda item: item.oid,
             )
         elif kind in ("all_functions", "all_procedures", "all_routines"):
-            schema = _named(context, Schema, parts[0])
+            schema = _get_securable(context, Schema, parts[0])
             letters = {"all_functions": "f", "all_procedures": "p"}.get(kind, "fp")
             for found in list(catalog.routines.values()):
                 yield from (item for item in found if item.schema == schema.oid and item.kind in letters)
         elif kind == "parameter":
             yield from _parameter(context, ".".join(parts).lower(), statement.is_grant)
         elif kind in ("schema", "database", "tablespace"):
-            yield _named(context, {"schema": Schema, "database": Database, "tablespace": Tablespace}[kind], parts[0])
+            yield _get_securable(
+                context, {"schema": Schema, "database": Database, "tablespace": Tablespace}[kind], parts[0]
+            )
         else:
             not_supported(f"GRANT ON {kind.upper().replace('_', ' ')}")
 
 
-def _named(context: DdlContext, kind: type[Schema | Database | Tablespace], name: str) -> Securable:
+def _get_securable(context: DdlContext, kind: type[Schema | Database | Tablespace], name: str) -> Securable:
     catalog = context.catalog
     places = {Schema: catalog.schemas, Database: catalog.databases, Tablespace: catalog.tablespaces}
     found = catalog.get(places[kind].get(name, 0))
@@ -111,7 +113,7 @@ def _relation(context: DdlContext, parts: tuple[str, ...], kind: str) -> Table |
     relation = ast.RangeVar(None, parts[-2] if len(parts) > 1 else None, parts[-1])
     found = names.find(context, relation)
     if found is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
     if kind == "sequence" and not isinstance(found, Sequence):
         raise SqlError("42809", f'"{found.name}" is not a sequence')
     if isinstance(found, (Table, View, Sequence)) and found.oid in context.catalog.objects:
@@ -128,7 +130,7 @@ def _change(context: DdlContext, statement: ast.GrantStmt, item: Securable, gran
     kind = privileges.kind_of(item)
     whole = _letters(context, statement, item, kind)
     if whole or any(not columns for _, columns in statement.privileges):
-        grants = _changed(
+        grants = _change_grants(
             context, statement, item, kind, item.name, privileges.grants_of(context.catalog, item), whole, grantees
         )
         item = replace(item, acl=privileges.texts(grants))
@@ -138,11 +140,11 @@ def _change(context: DdlContext, statement: ast.GrantStmt, item: Securable, gran
         for word, columns in statement.privileges:
             for name in columns:
                 item = _on_column(context, statement, item, name, word, grantees)
-    if item.oid in context.catalog.objects or kept(context, item) is not None:
-        context.change({item.oid: kept(context, item)})
+    if item.oid in context.catalog.objects or without_defaults(context, item) is not None:
+        context.change({item.oid: without_defaults(context, item)})
 
 
-def kept(context: DdlContext, item: Securable) -> Securable | None:
+def without_defaults(context: DdlContext, item: Securable) -> Securable | None:
     """An object after a change of its privileges: a setting with none but the default ones is an object no more."""
     if isinstance(item, Parameter):
         default = privileges.grants_of(context.catalog, replace(item, acl=None))
@@ -177,7 +179,7 @@ def _letters(context: DdlContext, statement: ast.GrantStmt, item: Securable, kin
     return frozenset(found)
 
 
-def _changed(
+def _change_grants(
     context: DdlContext,
     statement: ast.GrantStmt,
     item: Securable,
@@ -208,10 +210,10 @@ def _changed(
         kept = done if statement.grant_option else frozenset[str]()
         change = Grant(grantee, grantor, done, kept)
         if statement.is_grant:
-            grants = privileges.granted(grants, change)
+            grants = privileges.add_grant(grants, change)
             continue
         try:
-            grants = privileges.revoked(grants, change, statement.grant_option, statement.cascade, owner)
+            grants = privileges.remove_grants(grants, change, statement.grant_option, statement.cascade, owner)
         except privileges.DependentPrivileges:
             hint = "Use CASCADE to revoke them too."
             raise SqlError("2BP01", "dependent privileges exist", hint=hint) from None
@@ -247,7 +249,7 @@ def _grantor(
 def _holds_any(context: DdlContext, item: Securable, grants: tuple[Grant, ...]) -> bool:
     user = ownership.user_role(context)
     mine = privileges.names_of(context.catalog, user)
-    return bool(privileges.held(context.catalog, item, user)[0]) or any(one.grantee in mine for one in grants)
+    return bool(privileges.get_privileges(context.catalog, item, user)[0]) or any(one.grantee in mine for one in grants)
 
 
 # ---- columns --------------------------------------------------------------------------------------------------------
@@ -265,7 +267,7 @@ def _on_column(
         raise SqlError("0LP01", f"invalid privilege type {word.upper()} for column")
     grants = privileges.column_grants(column)
     above = privileges.grants_of(context.catalog, item)
-    changed = _changed(context, statement, item, "column", name, grants, letters, grantees, above)
+    changed = _change_grants(context, statement, item, "column", name, grants, letters, grantees, above)
     return _with_column(item, column, changed)
 
 
@@ -284,7 +286,7 @@ def _revoked_of_columns(
         if column.acl is not None and mine:
             grants = privileges.column_grants(column)
             above = privileges.grants_of(context.catalog, item)
-            grants = _changed(context, statement, item, "column", column.name, grants, mine, grantees, above)
+            grants = _change_grants(context, statement, item, "column", column.name, grants, mine, grantees, above)
             item = _with_column(item, column, grants)
     return item
 

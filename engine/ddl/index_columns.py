@@ -175,7 +175,7 @@ def class_for(method: str, type_: int, column: IndexColumn) -> int:
     )
 
 
-def included(table: Table, name: str) -> int:
+def find_included(table: Table, name: str) -> int:
     column = table.column(name)
     if column is None:
         raise SqlError("42703", f'column "{name}" does not exist')

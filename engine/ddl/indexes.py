@@ -10,7 +10,7 @@ from catalog.schema import Catalog, Index, Table
 from engine.ddl import names, partition_members, partitions
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_predicate
-from engine.ddl.index_columns import included, index_column, index_options, second_part, with_method
+from engine.ddl.index_columns import find_included, index_column, index_options, second_part, with_method
 from engine.ddl.ownership import must_create_in, user_role
 from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast
@@ -41,7 +41,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         context.new_storage_id(table.tablespace),
         unique=statement.unique,
         nulls_not_distinct=statement.nulls_not_distinct,
-        include=tuple(included(table, item) for item in statement.include),
+        include=tuple(find_included(table, item) for item in statement.include),
         predicate=stored_predicate(context, table, statement.where) if statement.where is not None else None,
         method=statement.method,
         owner=table.owner,
@@ -69,7 +69,7 @@ def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
     was waited for, 23505 (job)."""
     if context.environment.find_relation(*statement.name) is None:
         raise SqlError("42P01", f'relation "{".".join(filter(None, statement.name))}" does not exist')
-    for index in reindexed(context.environment, statement):
+    for index in find_reindexed(context.environment, statement):
         table = context.catalog.table(index.table)
         context.lock_relation(table.oid, "access exclusive")
         context.drop_storage(index.storage_id)
@@ -87,7 +87,7 @@ def rebuild(context: DdlContext, statement: ast.ReindexStmt) -> str:
     return "REINDEX"
 
 
-def reindexed(environment: Environment, statement: ast.ReindexStmt) -> list[Index]:
+def find_reindexed(environment: Environment, statement: ast.ReindexStmt) -> list[Index]:
     """The indexes that REINDEX INDEX or TABLE names and that have entries: of a partitioned table, those of all its
     partitions. Rows lie in their primary key, which is nothing beside them."""
     catalog, (schema, name) = environment.catalog, statement.name

@@ -281,7 +281,7 @@ def disinherit(context: DdlContext, child: Table, relation: ast.RangeVar) -> Non
         raise SqlError("42809", "cannot change inheritance of a partition")
     parent = names.find(context, relation)
     if parent is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
     if not isinstance(parent, Table) or parent.oid not in child.parents:
         raise SqlError("42P01", f'relation "{parent.name}" is not a parent of relation "{child.name}"')
     context.lock_relation(parent.oid, "access share")

@@ -112,7 +112,7 @@ def _copy_index(
 def _source(builder: TableBuilder, like: ast.LikeClause) -> Table | View:
     source = names.find(builder.context, like.relation)
     if source is None:
-        raise SqlError("42P01", f'relation "{names.shown(like.relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(like.relation)}" does not exist')
     if not hasattr(source, "columns") or isinstance(source, Index):
         raise SqlError("42809", f'"{source.name}" is not a table or view')
     assert not isinstance(source, Sequence)

@@ -29,7 +29,7 @@ LIMIT = 63
 WORDS: dict[type, str] = {Table: "table", View: "view", Index: "index", Sequence: "sequence", VirtualTable: "table"}
 
 
-def joined(first: str, second: str, label: str) -> str:
+def join_names(first: str, second: str, label: str) -> str:
     """first_second_label, shortened to 63 bytes."""
     room = LIMIT - len(label) - 1 - (1 if second else 0)
     one, two = first.encode(), second.encode()
@@ -49,7 +49,7 @@ def free_relation_name(
     used = set(taken)
     number = 0
     while True:
-        name = joined(first, second, label + (str(number) if number else ""))
+        name = join_names(first, second, label + (str(number) if number else ""))
         if name not in used and context.catalog.relation(schema, name) is None:
             return name
         number += 1
@@ -59,12 +59,12 @@ def free_constraint_name(constraints: Iterable[Constraint], first: str, second: 
     """A generated name that no constraint of the table has."""
     used = {constraint.name for constraint in constraints}
     number = 0
-    while (name := joined(first, second, label + (str(number) if number else ""))) in used:
+    while (name := join_names(first, second, label + (str(number) if number else ""))) in used:
         number += 1
     return name
 
 
-def shown(relation: ast.RangeVar) -> str:
+def show_relation(relation: ast.RangeVar) -> str:
     return f"{relation.schema}.{relation.name}" if relation.schema else relation.name
 
 
@@ -84,7 +84,7 @@ def table_named(
     unless the user owns it, or holds the privilege `letter` on it."""
     found = find(context, relation)
     if found is None:
-        raise SqlError("42P01", f'relation "{shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{show_relation(relation)}" does not exist')
     if not isinstance(found, Table):
         if isinstance(found, VirtualTable) or found.schema in (PG_CATALOG_OID, INFORMATION_SCHEMA_OID):
             raise SqlError("42501", f'permission denied: "{found.name}" is a system catalog')
@@ -98,7 +98,7 @@ def table_named(
     context.lock_relation(found.oid, mode)
     current = context.catalog.get(found.oid)
     if not isinstance(current, Table):
-        raise SqlError("42P01", f'relation "{shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{show_relation(relation)}" does not exist')
     return current
 
 

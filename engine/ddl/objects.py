@@ -287,7 +287,7 @@ def _relation(
 ) -> Table | Index | Sequence | View | None:
     found = names.find(context, relation)
     if found is None:
-        message = f'relation "{names.shown(relation)}" does not exist'
+        message = f'relation "{names.show_relation(relation)}" does not exist'
         if not if_exists:
             raise SqlError("42P01", message)
         context.notice(SqlError("00000", f"{message}, skipping", severity="NOTICE"))

@@ -27,7 +27,7 @@ from engine.ddl.drop import Removal
 from engine.sql import ast
 
 
-def owned(context: DdlContext, statement: ast.OwnedStmt) -> str:
+def run_owned(context: DdlContext, statement: ast.OwnedStmt) -> str:
     """Raises 42704, 42501, 2BP01."""
     what = "drop" if statement.new_owner is None else "reassign"
     roles = [_of_user(context, name, what) for name in statement.roles]
@@ -106,4 +106,4 @@ def _drop(context: DdlContext, roles: list[Role], cascade: bool) -> None:
         default_privileges.forget(context, role)
         for item in grants.mentioning(context, role.name):
             if isinstance(item, (Database, Tablespace, Parameter, Schema)) or _is_here(context, item):
-                context.change({item.oid: grants.kept(context, grants.without_role(item, role.name))})
+                context.change({item.oid: grants.without_defaults(context, grants.without_role(item, role.name))})

@@ -158,9 +158,9 @@ def refuse_reserved(role: Role, detail: str) -> None:
 def with_renamed_role(item: Securable, old: str, new: str) -> Securable:
     """An object whose privileges name a role by its new name."""
     if isinstance(item, (Table, View)):
-        columns = tuple(replace(column, acl=privileges.renamed(column.acl, old, new)) for column in item.columns)
+        columns = tuple(replace(column, acl=privileges.rename_role(column.acl, old, new)) for column in item.columns)
         item = replace(item, columns=columns)
-    return replace(item, acl=privileges.renamed(item.acl, old, new))
+    return replace(item, acl=privileges.rename_role(item.acl, old, new))
 
 
 def with_owner(context: DdlContext, item: Securable, owner: Role) -> Securable:

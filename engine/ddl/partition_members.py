@@ -23,7 +23,7 @@ from engine.ddl.partitions import (
     defaults,
     foreign_key_part,
     lock_whole,
-    mapped,
+    map_columns,
     matching_index,
     new_part,
 )
@@ -160,7 +160,7 @@ def _same_reference(parent: Table, child: Table, above: Constraint, own: Constra
     if own.kind != "f" or own.parent is not None:
         return False
     same = replace(
-        above, oid=own.oid, name=own.name, columns=mapped(parent, child, above.columns), comment=own.comment,
+        above, oid=own.oid, name=own.name, columns=map_columns(parent, child, above.columns), comment=own.comment,
         inherited=own.inherited, local=own.local, parent=own.parent,
     )  # fmt: skip
     return same == own
@@ -170,7 +170,7 @@ def attach_index(context: DdlContext, index: Index, relation: ast.RangeVar) -> N
     """ALTER INDEX ... ATTACH PARTITION. Raises 42809, 42P17, 55000."""
     own = names.find(context, relation)
     if own is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
     if not isinstance(own, Index):
         raise SqlError("42809", f'"{own.name}" is not an index')
     parent, child = context.catalog.table(index.table), context.catalog.table(own.table)
@@ -237,7 +237,7 @@ def detach(context: DdlContext, parent: Table, command: ast.AlterTableCmd) -> No
         raise SqlError("42809", f'table "{parent.name}" is not partitioned')
     found = names.find(context, relation)
     if found is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
     if not isinstance(found, Table) or parent.oid not in found.parents:
         raise SqlError("42P01", f'relation "{found.name}" is not a partition of relation "{parent.name}"')
     lock_whole(context, found)

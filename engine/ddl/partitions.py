@@ -219,17 +219,17 @@ class _Bound:
         values: list[str | None] = []
         for node in self.spec.values:
             text = self._text(node, 0)
-            known = [self.datums.listed(item) for item in values]
-            if self.datums.listed(text) not in known:
+            known = [self.datums.find_listed(item) for item in values]
+            if self.datums.find_listed(text) not in known:
                 values.append(text)
         taken = {
-            self.datums.listed(value): sibling
+            self.datums.find_listed(value): sibling
             for sibling, bound in self.siblings
             for value in bound.values
             if bound.kind == "l"
         }
         for node, text in zip(self.spec.values, values, strict=False):
-            sibling = taken.get(self.datums.listed(text))
+            sibling = taken.get(self.datums.find_listed(text))
             if sibling is not None:
                 raise self._overlap(sibling, node)
         return PartitionBound("l", tuple(values))
@@ -371,12 +371,12 @@ def foreign_key_part(context: DdlContext, child: Table, parent: Table, constrain
         named = "_".join(parent.column_by_number(number).name for number in constraint.columns)
         name = names.free_constraint_name(child.constraints, child.name, named, "fkey")
     return replace(
-        constraint, oid=context.new_oid(), name=name, columns=mapped(parent, child, constraint.columns),
+        constraint, oid=context.new_oid(), name=name, columns=map_columns(parent, child, constraint.columns),
         inherited=1, local=False, parent=constraint.oid, comment=None,
     )  # fmt: skip
 
 
-def mapped(parent: Table, child: Table, numbers: tuple[int, ...]) -> tuple[int, ...]:
+def map_columns(parent: Table, child: Table, numbers: tuple[int, ...]) -> tuple[int, ...]:
     found = []
     for number in numbers:
         column = child.column(parent.column_by_number(number).name)
@@ -398,10 +398,10 @@ def new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     if index.is_unique:
         word = "PRIMARY KEY" if index.is_primary else "UNIQUE"
         check_unique_key(
-            child, word, mapped(parent, child, tuple(item.number for item in index.columns if item.number))
+            child, word, map_columns(parent, child, tuple(item.number for item in index.columns if item.number))
         )
     columns = tuple(
-        replace(item, number=mapped(parent, child, (item.number,))[0]) if item.number else item
+        replace(item, number=map_columns(parent, child, (item.number,))[0]) if item.number else item
         for item in index.columns
     )
     label = "pkey" if index.is_primary else "key" if constraint is not None else "idx"
@@ -412,7 +412,7 @@ def new_part(builder: TableBuilder, parent: Table, index: Index) -> Index:
     storage = child.storage_id if index.primary else context.new_storage_id(child.tablespace)
     part = replace(
         index, oid=context.new_oid(), schema=child.schema, name=name, table=child.oid, columns=columns,
-        storage_id=storage, include=mapped(parent, child, index.include), owner=child.owner,
+        storage_id=storage, include=map_columns(parent, child, index.include), owner=child.owner,
         tablespace=child.tablespace, comment=None, parent=index.oid, valid=True,
     )  # fmt: skip
     builder.indexes.append(part)
@@ -457,7 +457,7 @@ def matching_index(context: DdlContext, child: Table, parent: Table, index: Inde
     """An index of a partition that can be its part of the parent's: alike, and of no other index's parts."""
     wanted = constraint_of(parent, index)
     columns = tuple(
-        replace(item, number=mapped(parent, child, (item.number,))[0]) if item.number else item
+        replace(item, number=map_columns(parent, child, (item.number,))[0]) if item.number else item
         for item in index.columns
     )
     for oid in child.indexes:
@@ -471,7 +471,7 @@ def matching_index(context: DdlContext, child: Table, parent: Table, index: Inde
             and own.columns == columns
             and own.predicate == index.predicate
             and own.nulls_not_distinct == index.nulls_not_distinct
-            and sorted(own.include) == sorted(mapped(parent, child, index.include))
+            and sorted(own.include) == sorted(map_columns(parent, child, index.include))
         )
         if alike and (wanted is None or constraint_of(child, own) is not None):
             return own

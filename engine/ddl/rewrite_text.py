@@ -165,7 +165,7 @@ def change_named_type(context: DdlContext, old: UserType, new: UserType) -> None
         rewrite()
 
 
-def _reprinted(context: DdlContext, text: str | None, name: str, table: Table | None, kind: str) -> Callable[[], str]:
+def _reprint(context: DdlContext, text: str | None, name: str, table: Table | None, kind: str) -> Callable[[], str]:
     """What prints a stored expression again, which is read now."""
     if text is None or name not in text:
         return lambda: cast(str, text)
@@ -176,14 +176,13 @@ def _reprinted(context: DdlContext, text: str | None, name: str, table: Table | 
 def _table_rewrites(context: DdlContext, table: Table, name: str) -> list[Rewrite]:
     found: list[Rewrite] = []
     defaults = {
-        column.number: _reprinted(context, column.default, name, None, "DEFAULT expressions")
-        for column in table.columns
+        column.number: _reprint(context, column.default, name, None, "DEFAULT expressions") for column in table.columns
     }
     generated = {
-        column.number: _reprinted(context, column.generated, name, table, "column generation expressions")
+        column.number: _reprint(context, column.generated, name, table, "column generation expressions")
         for column in table.columns
     }
-    checks = {item.oid: _reprinted(context, item.check, name, table, "check constraints") for item in table.constraints}
+    checks = {item.oid: _reprint(context, item.check, name, table, "check constraints") for item in table.constraints}
 
     def rewrite() -> None:
         current = context.catalog.table(table.oid)
@@ -202,8 +201,8 @@ def _table_rewrites(context: DdlContext, table: Table, name: str) -> list[Rewrit
 
 
 def _index_rewrite(context: DdlContext, table: Table, index: Index, name: str) -> Rewrite:
-    keys = [_reprinted(context, part.expression, name, table, "index expressions") for part in index.columns]
-    predicate = _reprinted(context, index.predicate, name, table, "index predicates")
+    keys = [_reprint(context, part.expression, name, table, "index expressions") for part in index.columns]
+    predicate = _reprint(context, index.predicate, name, table, "index predicates")
 
     def rewrite() -> None:
         columns = tuple(replace(part, expression=key()) for part, key in zip(index.columns, keys, strict=True))
@@ -215,7 +214,7 @@ def _index_rewrite(context: DdlContext, table: Table, index: Index, name: str) -
 
 
 def _domain_rewrites(context: DdlContext, item: Domain, name: str) -> list[Rewrite]:
-    default = _reprinted(context, item.default, name, None, "DEFAULT expressions")
+    default = _reprint(context, item.default, name, None, "DEFAULT expressions")
     checks = [
         (check.oid, analyze_check(parse_expression(check.check or ""), context.environment, item.type))
         for check in item.checks

@@ -15,7 +15,7 @@ from catalog.scram import verifier
 from catalog.types import lookup, oids
 from engine.ddl import default_privileges, grants, ownership
 from engine.ddl.context import DdlContext
-from engine.ddl.drop import named
+from engine.ddl.drop import name_object
 from engine.sql import ast
 
 _OPTIONS: dict[str, str] = {
@@ -192,8 +192,10 @@ def _moment(context: DdlContext, text: str) -> int:
 # ---- DROP -----------------------------------------------------------------------------------------------------------
 
 
-def _described(item: SchemaObject) -> str:
-    return named(item) if isinstance(item, Routine | ChangeStream) else f"{type(item).__name__.lower()} {item.name}"
+def _describe(item: SchemaObject) -> str:
+    return (
+        name_object(item) if isinstance(item, Routine | ChangeStream) else f"{type(item).__name__.lower()} {item.name}"
+    )
 
 
 def _drop(context: DdlContext, statement: ast.RoleStmt, name: str) -> None:
@@ -231,7 +233,7 @@ def _dependents(context: DdlContext, found: Role) -> list[str]:
     owned = {item.oid: item for item in objects if getattr(item, "owner", None) == found.oid}
     mentioned = {item.oid: item for item in grants.mentioning(context, found.name) if item.oid not in owned}
     details = [
-        f"{'owner of' if oid in owned else 'privileges for'} {_described(item)}"
+        f"{'owner of' if oid in owned else 'privileges for'} {_describe(item)}"
         for oid, item in sorted((owned | mentioned).items())
         if not isinstance(item, Index)
     ]

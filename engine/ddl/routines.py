@@ -270,7 +270,7 @@ def _check_replaced(context: DdlContext, old: Routine, new: Routine, statement: 
         raise _wrong("cannot remove parameter defaults from existing function", hint=hint)
 
 
-def _analysed(context: DdlContext, item: Routine, nodes: Sequence[ast.Node]) -> Body:
+def _analyse(context: DdlContext, item: Routine, nodes: Sequence[ast.Node]) -> Body:
     parameters = [(argument.name, argument.type.oid) for argument in item.inputs]
     function = function_in(context.catalog, item)
     return analyse_body(nodes, context.environment, item.name, parameters, function, item.result)
@@ -281,7 +281,7 @@ def _check_string(context: DdlContext, item: Routine) -> None:
     try:
         nodes = parsed_body(item)
         if not POLYMORPHIC & {*item.signature, item.result.oid}:
-            _analysed(context, item, nodes)
+            _analyse(context, item, nodes)
     except SqlError as error:
         error.position = None
         raise
@@ -296,12 +296,12 @@ def _with_statements(context: DdlContext, item: Routine, body: Sequence[ast.Stat
     nodes = [statement.tree for statement in body]
     if any(not isinstance(node, ast.SelectStmt) for node in nodes):
         not_supported("INSERT, UPDATE, DELETE or MERGE in a body in SQL's own form")
-    analysed = _analysed(context, item, nodes)
-    plain = _analysed(context, replace(item, result=TypeRef(oids.VOID)), nodes)
+    analysed = _analyse(context, item, nodes)
+    plain = _analyse(context, replace(item, result=TypeRef(oids.VOID)), nodes)
     for analysed_statement in plain.statements:
         query = analysed_statement.statement
         assert isinstance(query, tree.Query)
-        texts.append(_stored(context, item, query))
+        texts.append(_stored_text(context, item, query))
         for node in walk(query):
             for name in ("function", "operator"):
                 found = getattr(node, name, None)
@@ -310,7 +310,7 @@ def _with_statements(context: DdlContext, item: Routine, body: Sequence[ast.Stat
     return replace(item, statements=tuple(texts), depends_on=(*analysed.relations, *used))
 
 
-def _stored(context: DdlContext, item: Routine, query: tree.Query) -> str:
+def _stored_text(context: DdlContext, item: Routine, query: tree.Query) -> str:
     refuse_whole_rows(query)
     if item.is_expression:
         return f"SELECT {deparse_expression(query.output[0].expression, (), context.catalog)}"
@@ -332,7 +332,7 @@ class _Wanted:
     shown: str
 
 
-def _wanted(context: DdlContext, signature: ast.FunctionSignature) -> _Wanted:
+def _read_signature(context: DdlContext, signature: ast.FunctionSignature) -> _Wanted:
     name = ".".join(signature.name)
     if signature.parameters is None:
         return _Wanted(None, None, name)
@@ -342,10 +342,12 @@ def _wanted(context: DdlContext, signature: ast.FunctionSignature) -> _Wanted:
     return _Wanted(inputs, tuple(oid for _, oid in found), shown)
 
 
-def named(context: DdlContext, kind: str, signature: ast.FunctionSignature, owned: _Check = must_own) -> Routine | None:
+def find_routine(
+    context: DdlContext, kind: str, signature: ast.FunctionSignature, owned: _Check = must_own
+) -> Routine | None:
     """The routine of a signature, None if there is none. Raises 42725 for a name that several have, 42809 where it is
     of another kind, 42501 for a built-in one and one of somebody else."""
-    wanted = _wanted(context, signature)
+    wanted = _read_signature(context, signature)
     schema = signature.name[-2] if len(signature.name) > 1 else None
     environment = context.environment
     places = environment.path_oids if schema is None else (environment.schema_oid(schema),)
@@ -383,9 +385,9 @@ def _is_systems(function: Function) -> SqlError:
 
 def securable(context: DdlContext, kind: str, signature: ast.FunctionSignature) -> Routine:
     """The routine that GRANT or REVOKE names; whoever may grant on it need not own it. Raises 42883, 42725."""
-    found = named(context, kind, signature, owned=None)
+    found = find_routine(context, kind, signature, owned=None)
     if found is None:
-        wanted = _wanted(context, signature)
+        wanted = _read_signature(context, signature)
         if _built_in(signature.name[-1], wanted) is not None:
             not_supported("GRANT on a built-in function")
         raise SqlError(*_missing(kind, wanted, signature))
@@ -420,9 +422,9 @@ def drop(context: DdlContext, statement: ast.DropFunctionStmt) -> str:
     for signature in statement.signatures:
         sqlstate, message = "", ""
         try:
-            found = named(context, statement.kind, signature, owned=must_own_to_drop)
+            found = find_routine(context, statement.kind, signature, owned=must_own_to_drop)
             if found is None:
-                sqlstate, message = _missing(statement.kind, _wanted(context, signature), signature)
+                sqlstate, message = _missing(statement.kind, _read_signature(context, signature), signature)
                 if statement.if_exists:
                     message = f"{statement.kind} {_as_written(signature)} does not exist"
         except SqlError as error:
@@ -453,29 +455,29 @@ def _as_written(signature: ast.FunctionSignature) -> str:
 def alter(context: DdlContext, statement: ast.AlterFunctionStmt) -> str:
     """ALTER FUNCTION: options, RENAME, OWNER, SET SCHEMA; COMMENT ON."""
     tag = "COMMENT" if statement.action == "comment" else f"ALTER {statement.kind.upper()}"
-    found = named(context, statement.kind, statement.signature)
+    found = find_routine(context, statement.kind, statement.signature)
     if found is None:
-        wanted = _wanted(context, statement.signature)
+        wanted = _read_signature(context, statement.signature)
         raise SqlError(*_missing(statement.kind, wanted, statement.signature))
     change = _ALTERATIONS[statement.action]
     context.change({found.oid: change(context, found, statement)})
     return tag
 
 
-def _renamed(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
+def _rename(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
     assert statement.value is not None
     must_rename(context, item)
     _refuse_users(context, item, "RENAME")
-    return _placed(context, replace(item, name=statement.value))
+    return _check_place(context, replace(item, name=statement.value))
 
 
-def _moved(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
+def _set_schema(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
     assert statement.value is not None
     schema = target_schema(context, item.schema, item.name, statement.value)
     if schema.oid == item.schema:
         return item
     _refuse_users(context, item, "SET SCHEMA")
-    return _placed(context, replace(item, schema=schema.oid))
+    return _check_place(context, replace(item, schema=schema.oid))
 
 
 def _refuse_users(context: DdlContext, item: Routine, what: str) -> None:
@@ -490,7 +492,7 @@ def _routines(context: DdlContext) -> list[Routine]:
     return [item for items in context.catalog.routines.values() for item in items]
 
 
-def _placed(context: DdlContext, item: Routine) -> Routine:
+def _check_place(context: DdlContext, item: Routine) -> Routine:
     context.lock_name(item.schema, f"{item.name}()")
     taken = _same(context, item)
     if taken is not None and taken.oid != item.oid:
@@ -499,13 +501,13 @@ def _placed(context: DdlContext, item: Routine) -> Routine:
     return item
 
 
-def _owned(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
+def _set_owner(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
     changed = with_owner(context, item, new_owner(context, item, str(statement.value)))
     assert isinstance(changed, Routine)
     return changed
 
 
-def _altered(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
+def _alter_options(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
     options = _options(statement.options)
     if "support" in options:
         not_supported("SUPPORT of a function")
@@ -515,10 +517,10 @@ def _altered(context: DdlContext, item: Routine, statement: ast.AlterFunctionStm
     return changed
 
 
-def _commented(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
+def _set_comment(context: DdlContext, item: Routine, statement: ast.AlterFunctionStmt) -> Routine:
     return replace(item, comment=statement.value or None)
 
 
 _ALTERATIONS: dict[str, Callable[[DdlContext, Routine, ast.AlterFunctionStmt], Routine]] = {
-    "rename": _renamed, "schema": _moved, "owner": _owned, "options": _altered, "comment": _commented,
+    "rename": _rename, "schema": _set_schema, "owner": _set_owner, "options": _alter_options, "comment": _set_comment,
 }  # fmt: skip

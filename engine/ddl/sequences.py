@@ -51,8 +51,8 @@ def with_options(context: DdlContext, sequence: Sequence, options: Items[tuple[s
     rising = increment > 0
     lowest = 1 if rising and lowest_kept else -largest - 1
     highest = largest if rising or not highest_kept else -1
-    low = _bound(given, "minvalue", sequence.minimum, lowest, fresh or not lowest_kept)
-    high = _bound(given, "maxvalue", sequence.maximum, highest, fresh or not highest_kept)
+    low = _read_bound(given, "minvalue", sequence.minimum, lowest, fresh or not lowest_kept)
+    high = _read_bound(given, "maxvalue", sequence.maximum, highest, fresh or not highest_kept)
     for value, word in ((high, "MAXVALUE"), (low, "MINVALUE")):
         if not -largest - 1 <= value <= largest:
             name = _NAMES[sequence.type.oid]
@@ -76,20 +76,20 @@ def with_options(context: DdlContext, sequence: Sequence, options: Items[tuple[s
         cache=cache,
         cycle=bool(given.get("cycle", sequence.cycle)),
     )
-    return _owned(context, changed, given["owned_by"]) if "owned_by" in given else changed
+    return _set_owner(context, changed, given["owned_by"]) if "owned_by" in given else changed
 
 
 def _number(value: object, default: int) -> int:
     return default if value is None else int(str(value))
 
 
-def _bound(given: dict[str, object], name: str, current: int, default: int, fresh: bool) -> int:
+def _read_bound(given: dict[str, object], name: str, current: int, default: int, fresh: bool) -> int:
     if name in given:
         return _number(given[name], default)
     return default if fresh else current
 
 
-def _owned(context: DdlContext, sequence: Sequence, owner: object) -> Sequence:
+def _set_owner(context: DdlContext, sequence: Sequence, owner: object) -> Sequence:
     assert isinstance(owner, tuple)
     if sequence.owned_kind == "i" and sequence.owned_by is not None:
         linked = context.catalog.table(sequence.owned_by[0])
@@ -102,7 +102,7 @@ def _owned(context: DdlContext, sequence: Sequence, owner: object) -> Sequence:
     relation = ast.RangeVar(None, owner[-3] if len(owner) > 2 else None, owner[-2])
     table = names.find(context, relation)
     if not isinstance(table, Table):
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
     column = table.column(owner[-1])
     if column is None:
         raise SqlError("42703", f'column "{owner[-1]}" of relation "{table.name}" does not exist')
@@ -129,8 +129,8 @@ def define_sequence(context: DdlContext, statement: ast.SequenceStmt) -> str:
     found = names.find(context, relation)
     if found is None:
         if not statement.if_exists:
-            raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
-        message = f'relation "{names.shown(relation)}" does not exist, skipping'
+            raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
+        message = f'relation "{names.show_relation(relation)}" does not exist, skipping'
         context.notice(SqlError("42P01", message, severity="NOTICE"))
         return "ALTER SEQUENCE"
     if not isinstance(found, Sequence):
@@ -147,13 +147,13 @@ def alter_sequence(context: DdlContext, sequence: Sequence, options: Items[tuple
     changed = with_options(context, sequence, plain, fresh=False) if plain else sequence
     restart = dict(options).get("restart", False)
     if restart is not False:
-        changed = restarted(context, changed, None if restart is None else int(str(restart)))
+        changed = restart_sequence(context, changed, None if restart is None else int(str(restart)))
     elif plain:
         _within_bounds(changed, context.sequence_value(sequence))
     context.change({changed.oid: changed})
 
 
-def restarted(context: DdlContext, sequence: Sequence, value: int | None) -> Sequence:
+def restart_sequence(context: DdlContext, sequence: Sequence, value: int | None) -> Sequence:
     """The sequence at its start, or at `value`. Raises 22023 outside its bounds."""
     if value is not None:
         _within_bounds(sequence, value)

@@ -233,7 +233,7 @@ def _with_constraint(context: DdlContext, item: Domain, constraint: ast.Constrai
 
 def _check(context: DdlContext, item: Domain, constraint: ast.ConstraintDef) -> Constraint:
     assert constraint.expression is not None
-    name = constraint.name or _free_name(item, names.joined(item.name, "", "check"))
+    name = constraint.name or _free_name(item, names.join_names(item.name, "", "check"))
     if any(other.name == name for other in item.checks):
         raise SqlError("42710", f'constraint "{name}" for domain "{item.name}" already exists')
     found = analyze_check(constraint.expression, context.environment, item.type)

@@ -243,7 +243,7 @@ def usable(catalog: Catalog, index: Index) -> bool:
 
 def fixed_size(type_: TypeRef) -> bool:
     """Whether the type's key bytes always have one length, so that keys are never cut."""
-    return lookup(type_.oid).storage.fixed
+    return lookup(type_.oid).storage.is_fixed
 
 
 def _same_key(column: int, operand: int) -> bool:

@@ -102,7 +102,7 @@ class GroupWriter:
         if self.query.group_by:
             parts = []
             for item in self.query.group_by:
-                source, value = self.expressions.bound(item)
+                source, value = self.expressions.bind_name(item)
                 key = known_type(item, self.expressions.levels).sort_key()
                 if key is None:
                     parts.append(source)

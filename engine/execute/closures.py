@@ -21,7 +21,7 @@ from catalog.errors import SqlError
 from catalog.functions.base import Function
 from catalog.functions.registry import implementation
 from catalog.memory import size_of
-from catalog.patience import TooLong, fold, watched
+from catalog.patience import TooLong, fold, is_watched
 from catalog.types.base import TypeRef
 from catalog.types.oid import bits_kept
 from catalog.types.oids import BOOL, BYTEA, SMALL, TEXTS
@@ -57,7 +57,7 @@ class Closures:
 
     def function(self, expression: tree.Expr) -> Closure:
         """The value of an expression."""
-        return closed(self.part(expression))
+        return close_part(self.part(expression))
 
     def part(self, expression: tree.Expr) -> Part:
         """The same, as what it is to what is around it."""
@@ -71,7 +71,7 @@ class Closures:
         if isinstance(expression, tree.BoolExpr):
             if expression.operator == "not":
                 return self.false(expression.arguments[0])
-            return _joined(expression.operator, [self.true(item) for item in expression.arguments])
+            return _join(expression.operator, [self.true(item) for item in expression.arguments])
         return self.function(expression)
 
     def false(self, expression: tree.Expr) -> Closure:
@@ -80,7 +80,7 @@ class Closures:
             if expression.operator == "not":
                 return self.true(expression.arguments[0])
             other = "or" if expression.operator == "and" else "and"
-            return _joined(other, [self.false(item) for item in expression.arguments])
+            return _join(other, [self.false(item) for item in expression.arguments])
         value = self.function(expression)
         return lambda row: value(row) is False
 
@@ -121,12 +121,12 @@ class Closures:
             raise NotOnRowPath(f"function {function.name}, whose result may be large")
         parts = [self.part(argument) for argument in expression.arguments]
         types = [argument.type for argument in expression.arguments]
-        call = called(function, parts, types, expression.type)
+        call = make_call(function, parts, types, expression.type)
         self.may_last = self.may_last or may_last(types, expression.type)
         before = self.folding.before_others(expression) if function.strict and call is not NULL else ()
         if not before:
             return call
-        value, constants = closed(call), [self.function(part) for part, _ in before]
+        value, constants = close_part(call), [self.function(part) for part, _ in before]
 
         def unless_null(row: Row) -> Any:
             return None if None in [constant(row) for constant in constants] else value(row)
@@ -216,7 +216,7 @@ class Closures:
         return CALL, case
 
 
-def called(function: Function, parts: Sequence[Part], types: Sequence[TypeRef], result: TypeRef) -> Part:
+def make_call(function: Function, parts: Sequence[Part], types: Sequence[TypeRef], result: TypeRef) -> Part:
     """A call of a function."""
     found = implementation(function.source)
     template = None if found is None else found.python_source
@@ -235,7 +235,7 @@ def called(function: Function, parts: Sequence[Part], types: Sequence[TypeRef], 
         made = _maker(kinds, function.source, function.strict)
     call = made(python, *[payload for _, payload in parts])
     constant = function.volatility == "i" and PLACE not in kinds and CALL not in kinds
-    if constant and (watched() or not may_last(types, result)):
+    if constant and (is_watched() or not may_last(types, result)):
         try:
             return CONSTANT, fold(call, ((),))
         except (SqlError, TooLong, RecursionError):
@@ -267,7 +267,7 @@ def _maker(kinds: str, source: str, strict: bool) -> Callable[..., Closure]:
     return cast("Callable[..., Closure]", names["make"])
 
 
-def closed(part: Part) -> Closure:
+def close_part(part: Part) -> Closure:
     """The function of a part."""
     kind, payload = part
     if kind == PLACE:
@@ -303,7 +303,7 @@ def _comparison(function: Function, left: TypeRef, right: TypeRef) -> Callable[[
     return python
 
 
-def _joined(operator: str, tests: list[Closure]) -> Closure:
+def _join(operator: str, tests: list[Closure]) -> Closure:
     if len(tests) == 2:
         first, second = tests
         if operator == "and":

@@ -84,7 +84,7 @@ class Code:
         self.line(header)
         self._depth += 1
 
-    def named(self, value: object, hint: str) -> str:
+    def name_value(self, value: object, hint: str) -> str:
         """A global name bound to the value, also where it could be written out: it may differ from plan to plan that
         are the same otherwise."""
         self._count += 1
@@ -131,7 +131,7 @@ class Code:
         the source is nested deeper than Python's own parser goes.
         """
         try:
-            compiled = _compiled(self.source, f"<row plan {name}>")
+            compiled = _compile(self.source, f"<row plan {name}>")
         except (SyntaxError, RecursionError, MemoryError) as error:
             if isinstance(error, SyntaxError) and "too many" not in str(error):
                 raise
@@ -151,7 +151,7 @@ class Code:
 
 
 @lru_cache(4096)
-def _compiled(source: str, name: str) -> CodeType:
+def _compile(source: str, name: str) -> CodeType:
     """Statements of one form have one source, whatever their tables and constants are: compiling takes a third of the
     time of planning a small statement."""
     return compile(source, name, "exec")

@@ -126,10 +126,10 @@ class _Constants:
             return False
         known = self._known.get((id(node), tested))
         if known is None:
-            known = self._known[id(node), tested] = (node, self._found(node, tested))
+            known = self._known[id(node), tested] = (node, self._is_found(node, tested))
         return known[1]
 
-    def _found(self, node: object, tested: bool) -> bool:
+    def _is_found(self, node: object, tested: bool) -> bool:
         if isinstance(node, tree.CaseTestExpr):
             return tested
         if isinstance(node, tree.CoerceViaIO):
@@ -255,12 +255,12 @@ class _Finder:
         if isinstance(node, tree.CoalesceExpr):
             return self._coalesce(node)
         if isinstance(node, tree.BoolExpr) and node.operator != "not":
-            return self._connected(node)
+            return self._connect(node)
         if not self._is_constant(node):
             return self._all(children(node))
         if not may_fail(node):
             return []
-        return [*self._beside_null(node), *self._computed(node)]
+        return [*self._beside_null(node), *self._compute(node)]
 
     def _beside_null(self, node: tree.Expr) -> list[Check]:
         """What is computed before a constant expression, whose own computation leaves arguments out that are beside a
@@ -283,7 +283,7 @@ class _Finder:
                     found = [*found, *self.checks(argument)]
         return found
 
-    def _computed(self, node: tree.Expr) -> list[Check]:
+    def _compute(self, node: tree.Expr) -> list[Check]:
         if not may_fail(node):
             return []
         try:
@@ -313,7 +313,7 @@ class _Finder:
             if is_null(test):
                 found = [*self.checks(test), *found]
             elif self._is_constant(test):
-                found = [*self.checks(test), *self._chosen(test, True, self.checks(result), found)]
+                found = [*self.checks(test), *self._choose(test, True, self.checks(result), found)]
             else:
                 found = [*self.checks(test), *self.checks(result), *found]
         return [*before, *found]
@@ -324,19 +324,19 @@ class _Finder:
             if self._folding.is_never_null(argument):
                 found = []
             elif self._is_constant(argument) and not is_null(argument):
-                found = self._chosen(tree.NullTest(argument, True), True, found, [])
+                found = self._choose(tree.NullTest(argument, True), True, found, [])
             found = [*self.checks(argument), *found]
         return found
 
-    def _connected(self, node: tree.BoolExpr) -> list[Check]:
+    def _connect(self, node: tree.BoolExpr) -> list[Check]:
         found: list[Check] = []
         for argument in reversed(node.arguments):
             if self._is_constant(argument) and not is_null(argument):
-                found = self._chosen(argument, node.operator == "or", [], found)
+                found = self._choose(argument, node.operator == "or", [], found)
             found = [*self.checks(argument), *found]
         return found
 
-    def _chosen(self, test: tree.Expr, outcome: bool, then: list[Check], other: list[Check]) -> list[Check]:
+    def _choose(self, test: tree.Expr, outcome: bool, then: list[Check], other: list[Check]) -> list[Check]:
         if not then and not other:
             return []
         if self._literals and not _without_parameters(test):
@@ -410,10 +410,10 @@ class _Reach:
         if isinstance(node, tree.CaseExpr):
             return self._case(node)
         if isinstance(node, tree.BoolExpr) and node.operator != "not":
-            return self._connected(node)
+            return self._connect(node)
         return node
 
-    def _known(self, test: tree.Expr, rest: Iterable[object]) -> tuple[object] | None:
+    def _get_constant(self, test: tree.Expr, rest: Iterable[object]) -> tuple[object] | None:
         """The value of a condition, in a tuple; None if rows decide, or parameters, or it fails."""
         if is_null(test):
             return (None,) if not may_fail(test) else None
@@ -440,7 +440,7 @@ class _Reach:
         for place, (condition, result) in enumerate(node.whens):
             test = condition if argument is None else _with_argument(condition, argument)
             later = chain((result,), chain.from_iterable(node.whens[place + 1 :]), (node.default,))
-            known = self._known(test, later) if known_argument else None
+            known = self._get_constant(test, later) if known_argument else None
             if known is None:
                 whens.append((condition, result))
             elif known[0] is True:
@@ -460,11 +460,11 @@ class _Reach:
             return tree.Const(None, node.type)
         return kept[0] if len(kept) == 1 else replace(node, arguments=tuple(kept))
 
-    def _connected(self, node: tree.BoolExpr) -> tree.Expr:
+    def _connect(self, node: tree.BoolExpr) -> tree.Expr:
         decides = node.operator == "or"
         kept: list[tree.Expr] = []
         for place, argument in enumerate(node.arguments):
-            known = self._known(argument, node.arguments[place + 1 :])
+            known = self._get_constant(argument, node.arguments[place + 1 :])
             if known is None or known[0] is None:
                 kept.append(argument)
             elif known[0] is decides:

@@ -87,7 +87,9 @@ def small_values(context: ExecContext) -> Iterator[None]:
 _MANY = 100_000  # elements
 
 
-def metered(context: ExecContext, parameters: Sequence[object] = (), may_leave: bool = False, calls: int = 0) -> Meter:
+def begin_meter(
+    context: ExecContext, parameters: Sequence[object] = (), may_leave: bool = False, calls: int = 0
+) -> Meter:
     """The meter of the statement that begins (catalog/memory.py). `may_leave`: it only reads, so the columnar path may
     be the better place for what is large. `calls`: Code.calls."""
     away = None if context.stays else RowPathHeavy
@@ -96,7 +98,7 @@ def metered(context: ExecContext, parameters: Sequence[object] = (), may_leave: 
         begun.deadline = perf_counter() + context.timeout
     for value in parameters:
         if (value.__class__ is str or value.__class__ is bytes) and len(value) > LARGE:
-            begun.met(len(value))  # it may be in every row
+            begun.note_size(len(value))  # it may be in every row
         elif isinstance(value, Array) and len(value[0]) > _MANY:
             begun.away = None  # as a constant of DuckDB's it would take more than its worth
     return begun
@@ -128,7 +130,7 @@ class NotTogether(RowPathFull):
 class Together:
     """An INSERT of `rows` rows, compiled for many executions at once: `run` takes the `parameters` of every row of them
     all, and gives how many there are. It has no effect where one of them fails or would have to wait: it raises what
-    `encoded` does, or NotTogether."""
+    `make_encoder` does, or NotTogether."""
 
     __slots__ = ("parameters", "rows", "run")
 
@@ -169,6 +171,6 @@ class RowPlan(Protocol):
         """Runs it: the result rows in internal form (empty without RETURNING), and the number of rows of the command
         tag. Raises LockWait, RowPathFull (reads only, before anything was written), SqlError."""
 
-    def encoded(self, formats: tuple[int, ...]) -> Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]:
+    def make_encoder(self, formats: tuple[int, ...]) -> Callable[[ExecContext, Sequence[object]], tuple[bytes, int]]:
         """A function that runs it and gives DataRow messages; made once per formats (0 text, 1 binary; one per field)
         and cached in the plan. This is the cached statement path: it does nothing that could be done here."""

@@ -64,7 +64,7 @@ def write_brief_decoding(
     positions = {column.number: position for position, column in enumerate(table.columns)}
     names = {number: code.temporary("c") for number in named if number in positions}
     if names:
-        pick = code.named(itemgetter(*(positions[number] for number in names)), "pick")
+        pick = code.name_value(itemgetter(*(positions[number] for number in names)), "pick")
         code.line(f"{', '.join(names.values())}{',' if len(names) > 1 else ''} = {pick}({row})")
     for number in needed:
         position = positions[number]

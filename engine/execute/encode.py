@@ -60,7 +60,7 @@ class FramedSink:
         self.single = single
         self.out = code.temporary("out")
         self.finish = 'b"", 0' if single else f'b"".join({self.out}), len({self.out})'
-        self.frame = code.named(frame, "frame")
+        self.frame = code.name_value(frame, "frame")
 
     def start(self) -> None:
         if not self.single:
@@ -82,7 +82,7 @@ class FramedSink:
                 starts[row] = width
                 width += columns
         pick = itemgetter(*(starts[row] + place for row, _, place in places))
-        return f"{self.code.named(pick, 'pick')}({' + '.join(starts)})"
+        return f"{self.code.name_value(pick, 'pick')}({' + '.join(starts)})"
 
 
 def row_framer(
@@ -145,9 +145,9 @@ class DataRowSink:
     def message(self, values: Sequence[Value]) -> str:
         """Source of the DataRow of these values."""
         code = self.code
-        if len(values) == 1 and not values[0].nullable and not self._fused(0):
+        if len(values) == 1 and not values[0].nullable and not self._is_fused(0):
             name = code.temporary("e")
-            code.line(f"{name} = {self._encoded(0, values[0].source)}")
+            code.line(f"{name} = {self._encode(0, values[0].source)}")
             return f"pack_one(68, len({name}) + 10, 1, len({name})) + {name}"
         pieces = [piece for position, value in enumerate(values) for piece in self._column(position, value)]
         if not pieces:
@@ -160,7 +160,7 @@ class DataRowSink:
         code.line(f"{name} = {body}")
         return f"pack_head(68, len({name}) + 6, {len(values)}) + {name}"
 
-    def _fused(self, position: int) -> bool:
+    def _is_fused(self, position: int) -> bool:
         return self.types[position].oid == BOOL or (
             self.formats[position] == 1 and self.types[position].oid in _BINARY_INTEGERS
         )
@@ -172,11 +172,11 @@ class DataRowSink:
             name = self.code.temporary()
             self.code.line(f"{name} = {source}")
             source = name
-        if self._fused(position):
+        if self._is_fused(position):
             whole = self._fused_column(position, source)
             return [f"({_NULL!r} if {source} is None else {whole})" if value.nullable else whole]
         name = self.code.temporary("e")
-        whole = f"pack_length(len({name} := {self._encoded(position, source)}))"
+        whole = f"pack_length(len({name} := {self._encode(position, source)}))"
         return [f"({_NULL!r} if {source} is None else {whole} + {name})"] if value.nullable else [whole, name]
 
     def _fused_column(self, position: int, source: str) -> str:
@@ -187,7 +187,7 @@ class DataRowSink:
         layout = _BINARY_INTEGERS[oid]
         return f"{self.code.constant(layout.pack, 'pack')}({layout.size - 4}, {source})"
 
-    def _encoded(self, position: int, source: str) -> str:
+    def _encode(self, position: int, source: str) -> str:
         oid = self.types[position].oid
         if oid in UNPADDED_TEXTS:
             return f"{source}.encode()"

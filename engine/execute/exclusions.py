@@ -84,14 +84,14 @@ class Exclusion:
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
-    def inserted(self, transaction: Transaction, key: bytes, checks: Checks | None) -> None:
+    def on_inserted(self, transaction: Transaction, key: bytes, checks: Checks | None) -> None:
         """After a new row was written."""
         if checks is None:
             self.finish(transaction, (key,))
         else:
             checks.look_at(transaction, self, key)
 
-    def updated(self, transaction: Transaction, key: bytes, checks: Checks | None) -> None:
+    def on_updated(self, transaction: Transaction, key: bytes, checks: Checks | None) -> None:
         """After a row was changed."""
         if checks is None or not self.constraint.deferrable:
             self.finish(transaction, (key,))

@@ -63,7 +63,7 @@ def scan_note(
         kind = {tree.RangeValues: "Values Scan on", tree.RangeFunction: "Function Scan on"}.get(
             type(entry), "Subquery Scan on"
         )
-        return PlanNote(f"{kind} {_quoted(entry.alias)}", [("Filter", filters, statement)])
+        return PlanNote(f"{kind} {_quote(entry.alias)}", [("Filter", filters, statement)])
     name = entry.table.name
     target = name if entry.alias in ("", name) else f"{name} {entry.alias}"
     if access.full_scan and access.index is None and not reverse:
@@ -126,13 +126,13 @@ def expression_text(expression: object, statement: object) -> str:
         case _Shown():
             return f"({expression.column} {expression.kind} {expression_text(expression.operand, statement)})"
         case CollatedKey():
-            return f"{expression_text(expression.expression, statement)} COLLATE {_quoted(expression.name)}"
+            return f"{expression_text(expression.expression, statement)} COLLATE {_quote(expression.name)}"
         case tree.Const():
             return _constant_text(expression)
         case tree.Param():
             return f"${expression.number}"
         case tree.Var():
-            return _quoted(expression.name) if expression.name else _column_name(expression, statement)
+            return _quote(expression.name) if expression.name else _column_name(expression, statement)
         case tree.FuncExpr(operator=operator, arguments=(left, right)) if operator is not None:
             return f"({expression_text(left, statement)} {operator.name} {expression_text(right, statement)})"
         case tree.FuncExpr(display="cast_implicit", arguments=(argument,)):
@@ -185,12 +185,12 @@ def _column_name(variable: tree.Var, statement: object) -> str:
         if isinstance(entry, tree.RangeTable):
             for column in entry.table.columns:
                 if column.number == variable.column:
-                    return _quoted(column.name)
+                    return _quote(column.name)
         elif 0 < variable.column <= len(entry.columns):
-            return _quoted(entry.columns[variable.column - 1].name)
+            return _quote(entry.columns[variable.column - 1].name)
     return f"column{variable.column}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     plain = name.isidentifier() and name == name.lower()
     return name if plain else '"' + name.replace('"', '""') + '"'

@@ -28,7 +28,7 @@ from catalog.functions.base import Function, Implementation, Operator, Trait
 from catalog.functions.comparison import compared
 from catalog.functions.registry import has_trait, implementation
 from catalog.memory import at_most, size_of
-from catalog.patience import TooLong, fold, quick, watched
+from catalog.patience import TooLong, fold, is_watched, quick
 from catalog.records import dataclass
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
@@ -38,7 +38,7 @@ from catalog.types.oids import BOOL, JSON_TYPES, NAME, NAMED_TYPES, RECORD, RECO
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.context import ExecContext, metered
+from engine.execute.context import ExecContext, begin_meter
 from engine.execute.measured import is_slow, may_last, measured_call, measured_cast
 from engine.execute.python_sides import comparison, equality_of, named_codec, python_side, same_equality
 from engine.execute.records import Levels, known_type, row_text_encoder
@@ -160,7 +160,7 @@ class ExpressionCompiler:
         found = self.value(expression)
         return f"({found.source} is False)" if found.nullable else f"(not {found.source})"
 
-    def bound(self, expression: tree.Expr) -> tuple[str, Value]:
+    def bind_name(self, expression: tree.Expr) -> tuple[str, Value]:
         """Source that evaluates the expression into a local, and the value under that local: (':=' source, atom)."""
         return self.bind(self.value(expression))
 
@@ -173,7 +173,7 @@ class ExpressionCompiler:
     # ---- leaves -----------------------------------------------------------------------------------------------------
 
     def _const(self, expression: tree.Const) -> Value:
-        return self._known(expression.value)
+        return self._make_constant(expression.value)
 
     def _param(self, expression: tree.Param) -> Value:
         self.parameters.add(expression.number)
@@ -315,7 +315,7 @@ class ExpressionCompiler:
         if function.returns_set or function.kind != "f":
             raise NotOnRowPath(f"function {function.name}")
         if (known := self._fold(expression)) is not None:
-            return self._known(known[0])
+            return self._make_constant(known[0])
         if _gives_its_argument(function):
             return self.value(expression.arguments[0])
         if not function.strict:
@@ -385,10 +385,10 @@ class ExpressionCompiler:
     def _fold(self, expression: tree.FuncExpr) -> tuple[object] | None:
         known = self._folded.get(id(expression))
         if known is None:  # each call asks for all within it: they are many, one within another
-            known = self._folded[id(expression)] = (expression, self._evaluated(expression))
+            known = self._folded[id(expression)] = (expression, self._evaluate(expression))
         return known[1]
 
-    def _evaluated(self, expression: tree.FuncExpr) -> tuple[object] | None:
+    def _evaluate(self, expression: tree.FuncExpr) -> tuple[object] | None:
         function = expression.function
         if function.volatility != "i" or function.returns_set or function.kind != "f":
             return None
@@ -400,13 +400,13 @@ class ExpressionCompiler:
             values.append(known[0])
         if function.strict and None in values:
             return (None,)
-        if not watched() and (is_slow(function) or not quick(values)):
+        if not is_watched() and (is_slow(function) or not quick(values)):
             return None  # there planning has no end, as the statement has
         types = [argument.type for argument in expression.arguments]
         python, needs_context = python_side(function, types, expression.type)
         return None if needs_context else _attempt(python, values)
 
-    def _known(self, value: object) -> Value:
+    def _make_constant(self, value: object) -> Value:
         if value is None:
             return NULL
         if size_of(value):
@@ -420,7 +420,7 @@ class ExpressionCompiler:
         if kept is None:
             return found
         if (known := self.constant(expression)) is not None:
-            return self._known(known[0])
+            return self._make_constant(known[0])
         name = self.code.constant(kept, "cast")
         if not found.nullable:
             return Value(f"{name}({found.source})", nullable=False)
@@ -434,7 +434,7 @@ class ExpressionCompiler:
             return known
         target = lookup(expression.type.oid)
         if isinstance(expression, tree.CoerceTypmod):
-            made = target.length_coercion(expression.type.typmod, expression.explicit) or _unchanged
+            made = target.length_coercion(expression.type.typmod, expression.explicit) or _identity
         else:
             source = expression.argument
             encode = row_text_encoder(source, self.levels, self.settings)
@@ -446,13 +446,13 @@ class ExpressionCompiler:
         self._conversions[expression_key(expression)] = made
         return made
 
-    def _converted(self, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> Value:
+    def _convert(self, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> Value:
         if (known := self.constant(expression)) is not None:
-            return self._known(known[0])
+            return self._make_constant(known[0])
         by_name = isinstance(expression, tree.CoerceViaIO) and _of_names(expression)
         function = self._conversion_of_names(expression) if by_name else self._conversion(expression)
         found = self.value(expression.argument)
-        if function is _unchanged:
+        if function is _identity:
             return found
         name = self.code.constant(function, "cast")
         call = f"{name}(context.call, " if by_name else f"{name}("
@@ -480,7 +480,7 @@ class ExpressionCompiler:
         return converted
 
     def _array_coerce(self, expression: tree.ArrayCoerce) -> Value:
-        source, array = self.bound(expression.argument)
+        source, array = self.bind_name(expression.argument)
         element = self.code.temporary("e")
         inner = self._with_case_value(Value(element, nullable=True, atom=True), expression.element)
         self.code.names["Array"] = Array
@@ -521,7 +521,7 @@ class ExpressionCompiler:
 
     def _bool(self, expression: tree.BoolExpr) -> Value:
         if expression.operator == "not":
-            source, atom = self.bound(expression.arguments[0])
+            source, atom = self.bind_name(expression.arguments[0])
             if not atom.nullable:
                 return Value(f"(not {source})", nullable=False)
             return Value(f"(None if {source} is None else not {atom.source})")
@@ -572,8 +572,8 @@ class ExpressionCompiler:
         return self._call_source(function, [left, right], types, TypeRef(BOOL))
 
     def _distinct(self, expression: tree.DistinctExpr) -> Value:
-        left_source, left = self.bound(expression.left)
-        right_source, right = self.bound(expression.right)
+        left_source, left = self.bind_name(expression.left)
+        right_source, right = self.bind_name(expression.right)
         types = expression.left.type, expression.right.type
         if _of_rows(types):
             sides = expression.left, expression.right
@@ -590,8 +590,8 @@ class ExpressionCompiler:
         return Value(f"({evaluate} and {wanted})", nullable=False)
 
     def _null_if(self, expression: tree.NullIfExpr) -> Value:
-        left_source, left = self.bound(expression.left)
-        right_source, right = self.bound(expression.right)
+        left_source, left = self.bind_name(expression.left)
+        right_source, right = self.bind_name(expression.right)
         types = (expression.left.type, expression.right.type)
         if _compares_rows(expression.function, types):
             sides = (expression.left, expression.right)
@@ -633,7 +633,7 @@ class ExpressionCompiler:
     def _case(self, expression: tree.CaseExpr) -> Value:
         prefix = ""
         if expression.argument is not None:
-            source, atom = self.bound(expression.argument)
+            source, atom = self.bind_name(expression.argument)
             self._case_values.append(atom)
             if source != atom.source:
                 prefix = f"({source},) and "
@@ -697,7 +697,7 @@ class ExpressionCompiler:
         return lambda left, right: key(left) == key(right)
 
     def _any_as_or(self, expression: tree.ScalarArrayOp, right: tree.ArrayExpr) -> str:
-        source, left = self.bound(expression.left)
+        source, left = self.bind_name(expression.left)
         tests = []
         types = (expression.left.type, right.element_type)
         for element in right.elements:
@@ -752,7 +752,7 @@ class ExpressionCompiler:
         return lambda one, other: key(one) == key(other), lambda one, other: compare(key(one), key(other))
 
     def _field(self, expression: tree.FieldSelect) -> Value:
-        source, atom = self.bound(expression.argument)
+        source, atom = self.bind_name(expression.argument)
         if source == "None":
             return atom
         if not atom.nullable:
@@ -809,7 +809,7 @@ def compile_expression(
         for number in sorted(compiler.parameters):
             code.line(f"p{number} = parameters[{number - 1}]")
         if "large" in found.source:
-            code.line(f"{code.constant(metered, 'metered')}(context)")
+            code.line(f"{code.constant(begin_meter, 'metered')}(context)")
         code.line(f"return {found.source}")
     return code.finish("evaluate")
 
@@ -884,7 +884,7 @@ def _of_names(expression: tree.CoerceViaIO) -> bool:
     return holds_names(lookup(expression.argument.type.oid)) or expression.type.oid in NAMED_TYPES
 
 
-def _unchanged(value: object) -> object:
+def _identity(value: object) -> object:
     return value
 
 
@@ -911,8 +911,8 @@ _VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {
     tree.Var: ExpressionCompiler._var,
     tree.FuncExpr: ExpressionCompiler._function,
     tree.RelabelType: ExpressionCompiler._relabel,
-    tree.CoerceViaIO: ExpressionCompiler._converted,
-    tree.CoerceTypmod: ExpressionCompiler._converted,
+    tree.CoerceViaIO: ExpressionCompiler._convert,
+    tree.CoerceTypmod: ExpressionCompiler._convert,
     tree.ArrayCoerce: ExpressionCompiler._array_coerce,
     tree.CaseTestExpr: ExpressionCompiler._case_test,
     tree.DomainValue: ExpressionCompiler._domain_value,

@@ -213,7 +213,7 @@ class Outgoing:
         if row is not None:
             raise self._missing(row[1])
 
-    def changed(self, transaction: Transaction, old: Row, new: Row) -> None:
+    def on_changed(self, transaction: Transaction, old: Row, new: Row) -> None:
         """The check after an update, if the referencing columns changed."""
         if any(old[position] != new[position] for position in self._positions):
             self.check(transaction, new)
@@ -257,11 +257,11 @@ class Incoming:
     def _find(self) -> KeyFinder | PartitionedKeyFinder:
         return key_finder(self.parent, self.constraint.referenced_columns)
 
-    def deleted(self, transaction: Transaction, context: ExecContext, old: Row, checks: Checks | None) -> None:
+    def on_deleted(self, transaction: Transaction, context: ExecContext, old: Row, checks: Checks | None) -> None:
         """What follows from the deletion of a referenced row."""
         self._act(transaction, context, old, None, self.constraint.on_delete, checks)
 
-    def updated(
+    def on_updated(
         self, transaction: Transaction, context: ExecContext, old: Row, new: Row, checks: Checks | None
     ) -> None:
         """What follows from an update of a referenced row, if its key changed."""

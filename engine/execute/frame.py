@@ -9,7 +9,7 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.types.oids import RECORDS
 from engine.execute.code import Code
-from engine.execute.context import ExecContext, Field, Together, metered
+from engine.execute.context import ExecContext, Field, Together, begin_meter
 from engine.execute.explain import PlanNote, explain_lines
 from engine.execute.measured import KEPT
 from engine.execute.records import Levels, known_type
@@ -50,7 +50,7 @@ class CompiledPlan:
             self._rows = self._compile(None)
         return self._rows(context, parameters)
 
-    def encoded(self, formats: tuple[int, ...]) -> Encoded:
+    def make_encoder(self, formats: tuple[int, ...]) -> Encoded:
         """See RowPlan. Raises 08P01 where the number of formats is not that of the columns."""
         found = self._encoded.get(formats)
         if found is None:
@@ -126,7 +126,7 @@ def write_function(
         lines.append("n = 0")
     if METERED in text or CHECKED in text or code.lasts:
         lines.append(f"memory = metered(context, parameters, {may_leave}, {code.calls})")
-        code.names["metered"] = metered
+        code.names["metered"] = begin_meter
         if code.has_large:
             lines.append("memory.seen = True")
     code.insert(head, lines + code.prologue)

@@ -18,7 +18,7 @@ from engine.execute.expressions import ExpressionCompiler, Value, compile_expres
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
 from engine.sql.analyze.collations import collate_expression
-from engine.sql.analyze.routines import inlined
+from engine.sql.analyze.routines import inline_call
 from engine.sql.parser import parse_expression
 from engine.sql.tree_walk import walk
 
@@ -28,7 +28,7 @@ Row = Sequence[object]
 def bind_expression(catalog: Catalog, table: Table | None, text: str, type_: TypeRef | None = None) -> tree.Expr:
     """The analysed form of SQL text over the columns of `table` (range entry 0), cast to `type_` where given."""
     found = analyze_expression(parse_expression(text), Environment(catalog), table, type_)
-    found = collate_expression(inlined(found, catalog), catalog, table)
+    found = collate_expression(inline_call(found, catalog), catalog, table)
     if any(isinstance(item, tree.Query) for item in walk(found)):
         not_supported("a function that reads tables in an expression of an index, or in a default of SET DEFAULT")
     return found
@@ -45,7 +45,7 @@ def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:
     return ExpressionCompiler(code, DEFAULT_FORMAT, column)
 
 
-def _finished(code: Code, name: str) -> Callable[..., Any]:
+def _finish_code(code: Code, name: str) -> Callable[..., Any]:
     """The function. Raises 0A000 for one that needs more than the row: a function may have become another one since."""
     if "context" in code.source:
         not_supported("a function of the session or of its time in an index, or in a check constraint of a partition")
@@ -65,7 +65,7 @@ def expression_values(catalog: Catalog, table: Table, index: Index) -> Callable[
             sources.append(compiler.value(bind_expression(catalog, table, str(item.expression))).source)
     with code.block("def values(row):"):
         code.line(f"return ({''.join(source + ', ' for source in sources)})")
-    return _finished(code, "values")
+    return _finish_code(code, "values")
 
 
 def row_condition(catalog: Catalog, table: Table, text: str) -> Callable[[Row], bool]:
@@ -75,7 +75,7 @@ def row_condition(catalog: Catalog, table: Table, text: str) -> Callable[[Row], 
     test = compiler.true(bind_expression(catalog, table, text))
     with code.block("def holds(row):"):
         code.line(f"return bool({test})")
-    return _finished(code, "holds")
+    return _finish_code(code, "holds")
 
 
 def row_checks(table: Table, checks: Sequence[tuple[str, tree.Expr]]) -> Callable[[Row], str | None]:
@@ -91,7 +91,7 @@ def row_checks(table: Table, checks: Sequence[tuple[str, tree.Expr]]) -> Callabl
             with code.block(f"if {test}:"):
                 code.line(f"return {name!r}")
         code.line("return None")
-    return _finished(code, "first_false")
+    return _finish_code(code, "first_false")
 
 
 def generated_values(table: Table, generated: Sequence[tree.Assignment]) -> Callable[[Row], tuple[object, ...]]:

@@ -39,7 +39,7 @@ def measured_call(code: Code, call: str, function: Function, result: TypeRef) ->
     """The source of a call, counted where its result may be a large one."""
     if function.returns_set or has_trait(function.source, Trait.NEVER_LARGER):
         return call
-    return _measured(code, call, result)
+    return _measure(code, call, result)
 
 
 def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.CoerceTypmod) -> str:
@@ -49,10 +49,10 @@ def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.Coe
         may_be_large = given in _TEXTS or element_of(given) != 0
     else:
         may_be_large = result.oid in _PADDED and result.typmod > LARGE
-    return _measured(code, call, result) if may_be_large else call
+    return _measure(code, call, result) if may_be_large else call
 
 
-def _measured(code: Code, call: str, result: TypeRef) -> str:
+def _measure(code: Code, call: str, result: TypeRef) -> str:
     if result.oid in _TEXTS:
         code.names["large"] = large
         return f"large({call})"

@@ -70,7 +70,7 @@ class ModifyPlan(CompiledPlan):
         self.repeats = not self.fields and not contains(statement, _leaves_traces)
         if isinstance(statement, tree.Insert):
             self.values = max(len(statement.rows), 1)
-        self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
+        self.make_encoder((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     @cached_property
     def together(self) -> Together | None:
@@ -498,7 +498,7 @@ class ChangeCompiler:
             code.dedent_to(depth)
             return
         code.line("found = []")
-        others = self._carried()
+        others = self._get_carried()
 
         def collect() -> None:
             names = self.finder.row_names[0]
@@ -522,7 +522,7 @@ class ChangeCompiler:
         self._write_row("key", "value")
         code.dedent_to(depth)
 
-    def _carried(self) -> list[tuple[int, int]]:
+    def _get_carried(self) -> list[tuple[int, int]]:
         """Columns of joined relations that are needed after the rows are found."""
         if not self.joined:
             return []

@@ -72,13 +72,13 @@ class Output:
         self.sort_only = [clause.expression for clause, place in placed if place >= len(self.outputs)]
 
     @property
-    def buffered(self) -> bool:
+    def is_buffered(self) -> bool:
         return not self.sorted_already or bool(self.query.distinct)
 
     def start(self) -> None:
         if self.query.distinct is not None:
             self.code.line("seen = set()")
-        if self.buffered:
+        if self.is_buffered:
             self.code.line("buffer = []")
 
     def row(self) -> None:
@@ -88,7 +88,7 @@ class Output:
             atoms = [self._local(value) for value in values]
             self._write_distinct(atoms, self.outputs)
             values = atoms
-        if not self.buffered:
+        if not self.is_buffered:
             self._emit(values)
             return
         self._nullable = [value.nullable for value in values]
@@ -98,7 +98,7 @@ class Output:
         write_kept(self.code, "buffer")
 
     def finish(self) -> None:
-        if not self.buffered:
+        if not self.is_buffered:
             return
         code = self.code
         write_sort(self.expressions, "buffer", self.query.order_by, self.places)

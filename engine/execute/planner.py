@@ -88,17 +88,17 @@ class SelectPlan(CompiledPlan):
         self._small = (
             small_query(self._pulled_up, catalog, self.parameter_types, self.literals) if may_be_small else None
         )
-        self.encoded((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
+        self.make_encoder((0,) * len(self.fields))  # shows whether it can be compiled; text is what is asked for most
 
     def _compile(self, formats: tuple[int, ...] | None) -> Run:
         if not self._brief:
-            return cast(Run, self._written(formats)[0].finish("run"))
+            return cast(Run, self._make_code(formats)[0].finish("run"))
         if self._small is not None and (small := self._in_small(formats)) is not None:
             return self._at_first(small, formats)
         if self._framed is not None and formats is not None:
             run = self._framed.in_formats(formats, self._settings)
         else:
-            code, _ = self._written(formats)
+            code, _ = self._make_code(formats)
             run = code.finish("run")
             if self._framed is not None and formats is not None:
                 self._framed.run = run
@@ -145,19 +145,19 @@ class SelectPlan(CompiledPlan):
                     plan = SelectPlan(analyzed, catalog, settings, brief, written=True)
                 except NotOnRowPath:  # its source is longer
                     raise RowPathFull from None
-                lasting = plan.rows if formats is None else plan.encoded(formats)
+                lasting = plan.rows if formats is None else plan.make_encoder(formats)
             return lasting(context, parameters)
 
         return either
 
     def explain(self) -> list[str]:
         """See RowPlan. Nobody asks for it of most plans, so it is made when it is asked for."""
-        code, compiler = self._written(None)
+        code, compiler = self._make_code(None)
         lines = explain_lines(compiler.notes)
         code.let_go()
         return lines
 
-    def _written(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
+    def _make_code(self, formats: tuple[int, ...] | None) -> tuple[Code, QueryCompiler]:
         code = Code(self.literals, self._brief)
         code.in_plan = True
         try:

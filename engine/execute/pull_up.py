@@ -35,7 +35,7 @@ def pull_up(query: tree.Query) -> tree.Query:
         for item in variables(own_parts(query)):
             if item.column == 0 and item.levels_up == 0:
                 inner.pop(item.relation, None)  # its row as a whole
-    return push_down(_dissolved(query, inner) if inner else query)
+    return push_down(_dissolve(query, inner) if inner else query)
 
 
 def push_down(query: tree.Query) -> tree.Query:
@@ -131,7 +131,7 @@ def _is_plain(query: tree.Query) -> bool:
     return bool(query.from_items) and not any(present) and not is_volatile(query.targets)
 
 
-def _dissolved(query: tree.Query, inner: dict[int, tree.Query]) -> tree.Query:
+def _dissolve(query: tree.Query, inner: dict[int, tree.Query]) -> tree.Query:
     range_table = list(query.range_table)
     outputs: dict[int, tuple[tree.Expr, ...]] = {}
     places: dict[int, tree.FromItem] = {}
@@ -154,7 +154,7 @@ def _dissolved(query: tree.Query, inner: dict[int, tree.Query]) -> tree.Query:
             return shift_levels(expression, depth - 1)
         return None
 
-    from_items = tuple(_placed(item, places) for item in query.from_items)
+    from_items = tuple(_place(item, places) for item in query.from_items)
     return substitute(replace(query, range_table=tuple(range_table), from_items=from_items, where=where), change)
 
 
@@ -162,10 +162,10 @@ def _cross(left: tree.FromItem, right: tree.FromItem) -> tree.FromItem:
     return tree.FromJoin("cross", left, right, None)
 
 
-def _placed(item: tree.FromItem, places: dict[int, tree.FromItem]) -> tree.FromItem:
+def _place(item: tree.FromItem, places: dict[int, tree.FromItem]) -> tree.FromItem:
     if isinstance(item, tree.FromRef):
         return places.get(item.relation, item)
-    return replace(item, left=_placed(item.left, places), right=_placed(item.right, places))
+    return replace(item, left=_place(item.left, places), right=_place(item.right, places))
 
 
 class _Mover:
@@ -177,13 +177,13 @@ class _Mover:
 
     def whole(self, query: tree.Query) -> tree.Query:
         """The query with the references of its own FROM moved; those of queries inside it are theirs."""
-        return replace(query, from_items=tuple(self._moved(item) for item in query.from_items))
+        return replace(query, from_items=tuple(self._move(item) for item in query.from_items))
 
-    def _moved(self, item: tree.FromItem) -> tree.FromItem:
+    def _move(self, item: tree.FromItem) -> tree.FromItem:
         if isinstance(item, tree.FromRef):
             return replace(item, relation=item.relation + self._offset)
         relation = item.relation + self._offset if item.relation >= 0 else -1
-        return replace(item, left=self._moved(item.left), right=self._moved(item.right), relation=relation)
+        return replace(item, left=self._move(item.left), right=self._move(item.right), relation=relation)
 
     def change(self, node: object, depth: int) -> object:
         """For `substitute`, with 0 as the depth of the sub-query's own parts."""

@@ -46,7 +46,7 @@ class LazyRows:
             position += 1
 
 
-def unseen(operation: tree.SetOperation, identity: Callable[[Row], object]) -> Callable[[], Filter]:
+def unseen_filter(operation: tree.SetOperation, identity: Callable[[Row], object]) -> Callable[[], Filter]:
     """Makes, once an execution, a filter that lets every row through once; UNION ALL lets all through."""
     if operation.all:
         return lambda: iter
@@ -82,7 +82,7 @@ def write_recursion(compiler: QueryCompiler, cte: tree.Cte) -> str:
     depth = code.depth
     code.indent(f"def {name}():")
     code.line(f"nonlocal n, {working}")
-    code.line(f"fresh = {code.constant(unseen(operation, inner.identity(operation)), 'unseen')}()")
+    code.line(f"fresh = {code.constant(unseen_filter(operation, inner.identity(operation)), 'unseen')}()")
     _write_term(compiler, working, inner.lazy_rows(operation.left))
     compiler.cte_rows[cte.name] = working
     following = inner.lazy_rows(operation.right)

@@ -90,7 +90,7 @@ class ScanWriter:
             operands = ""
             for step, column in zip(access.steps, access.columns, strict=True):
                 assert step.operand is not None
-                operands += f"{self._tested(step.operand, column)}, "
+                operands += f"{self._test(step.operand, column)}, "
             code.line(f"{names.key} = {code.constant(encode, 'row_key')}(({operands}))")
             code.line(f"{names.value} = get({names.key})")
             code.indent(f"if {names.value} is not None:")
@@ -111,7 +111,7 @@ class ScanWriter:
         code = self.code
         assert access.index is not None
         prefix = self._steps(access, storage_prefix(access.index.storage_id), b"\x01", reverse)
-        rows = code.named(storage_prefix(access.table.storage_id), "rows")
+        rows = code.name_value(storage_prefix(access.table.storage_id), "rows")
         entry = code.temporary("entry")
         if access.single:
             code.line(f"{entry} = get({self._fit(prefix, access)})")
@@ -149,10 +149,10 @@ class ScanWriter:
                 parts.append(self._members(step, column, reverse))
             else:
                 assert step.operand is not None
-                parts.append(self._encoded(self._tested(step.operand, column), column))
-        return self._joined(parts)
+                parts.append(self._encode(self._test(step.operand, column), column))
+        return self._join(parts)
 
-    def _joined(self, parts: Iterable[str | bytes]) -> str:
+    def _join(self, parts: Iterable[str | bytes]) -> str:
         sources: list[str] = []
         pending = b""
         for part in parts:
@@ -160,16 +160,16 @@ class ScanWriter:
                 pending += part
                 continue
             if pending:
-                sources.append(self.code.named(pending, "prefix"))
+                sources.append(self.code.name_value(pending, "prefix"))
                 pending = b""
             sources.append(part)
         if pending:
-            sources.append(self.code.named(pending, "prefix"))
+            sources.append(self.code.name_value(pending, "prefix"))
         return " + ".join(sources)
 
-    def _tested(self, operand: tree.Expr, column: KeyColumn) -> str:
+    def _test(self, operand: tree.Expr, column: KeyColumn) -> str:
         """Opens a test that the operand is not NULL and within the column's type; gives its local name."""
-        source, value = self.expressions.bound(operand)
+        source, value = self.expressions.bind_name(operand)
         tests = [f"{source} is not None"] if value.nullable else []
         if not tests and source != value.source:
             self.code.line(source)
@@ -180,7 +180,7 @@ class ScanWriter:
             self.code.indent(f"if {' and '.join(tests)}:")
         return value.source
 
-    def _encoded(self, source: str, column: KeyColumn) -> str:
+    def _encode(self, source: str, column: KeyColumn) -> str:
         encode = lookup(column.type.oid).key_encoder()
         return f"{self.code.constant(encode, 'key')}({source})"
 
@@ -221,16 +221,16 @@ class ScanWriter:
         cut = "" if fixed_size(column.type) and not self._variable_steps(access) else f"[:{KEPT_KEY_BYTES}]"
         lower, upper = access.lower, access.upper
         if lower is not None:
-            low = self._bound(base, lower, column, cut, start=True)
+            low = self._bind(base, lower, column, cut, start=True)
         if upper is not None and upper.kind != "not null":
-            high = self._bound(base, upper, column, cut, start=False)
+            high = self._bind(base, upper, column, cut, start=False)
         return low, high
 
-    def _bound(self, base: str, condition: Condition, column: KeyColumn, cut: str, start: bool) -> str:
+    def _bind(self, base: str, condition: Condition, column: KeyColumn, cut: str, start: bool) -> str:
         """One end of a range. Past the column's type a bound is either no bound or leaves nothing."""
         assert condition.operand is not None
         after = self.code.constant(successor, "successor")
-        source, value = self.expressions.bound(condition.operand)
+        source, value = self.expressions.bind_name(condition.operand)
         tests = [f"{source} is not None"] if value.nullable else []
         if not tests and source != value.source:
             self.code.line(source)
@@ -249,7 +249,7 @@ class ScanWriter:
                 self.code.line(f"{name} = min({value.source}{'' if inclusive else ' - 1'}, {high})")
                 self.code.indent(f"if {name} >= {low}:")
             inclusive = True
-        key = f"{base} + {self._encoded(name, column)}"
+        key = f"{base} + {self._encode(name, column)}"
         if cut:
             # A cut bound is a prefix of keys on both sides of it: take them all in, the filter decides.
             exact = self.code.temporary("exact")
@@ -268,7 +268,7 @@ class ScanWriter:
         if not access.steps:
             storage_id = access.table.storage_id if access.index is None else access.index.storage_id
             low = storage_prefix(storage_id)
-            return code.named(low, "first"), code.named(successor(low), "last")
+            return code.name_value(low, "first"), code.name_value(successor(low), "last")
         base = code.temporary("base")
         code.line(f"{base} = {prefix}")
         if self._variable_steps(access):

@@ -201,7 +201,7 @@ class QueryCompiler:
             raise NotOnRowPath(f"column {item.name}")
         return found
 
-    def _needed(self, relation: int) -> list[int]:
+    def _get_needed(self, relation: int) -> list[int]:
         """The columns of a relation that anything in the query refers to, in order."""
         used, _ = self._columns_used()
         return sorted({*used.get(relation, ()), *(column for place, column in self.also_needed if place == relation)})
@@ -219,7 +219,7 @@ class QueryCompiler:
             self._used = used, beside
         return self._used
 
-    def _named(self, relation: int) -> Sequence[int]:
+    def _get_named(self, relation: int) -> Sequence[int]:
         """The columns of a relation whose rows are at hand as a whole that are to have names of their own: all, but
         where columns alone are shown, and shown at once: those that anything else refers to."""
         query = self.query
@@ -322,7 +322,7 @@ class QueryCompiler:
         if inner and not self.query.row_marks:
             self._once = [c for c in conditions if is_the_same_for_every_row(c)]
             conditions = [c for c in conditions if c not in self._once]
-        steps, waiting, bound = self._arranged(inner, list(enumerate(conditions)), frozenset())
+        steps, waiting, bound = self._arrange(inner, list(enumerate(conditions)), frozenset())
         for step in outer:
             self._bind_outer(step, bound)
             bound |= {step.relation, *step.group}
@@ -333,7 +333,7 @@ class QueryCompiler:
             steps.append(Step(-1, filters=[c for _, c in waiting]))
         return steps
 
-    def _arranged(
+    def _arrange(
         self, relations: list[int], waiting: list[tuple[int, tree.Expr]], bound: frozenset[int]
     ) -> tuple[list[Step], list[tuple[int, tree.Expr]], frozenset[int]]:
         """The loops over inner-joined relations, with the conditions (numbered) as filters where they can be told; what
@@ -386,7 +386,7 @@ class QueryCompiler:
 
     def _bind_outer(self, step: Step, bound: frozenset[int]) -> None:
         if step.group:
-            step.steps, rest, _ = self._arranged(list(step.group), list(enumerate(step.conditions)), bound)
+            step.steps, rest, _ = self._arrange(list(step.group), list(enumerate(step.conditions)), bound)
             if rest:
                 raise NotOnRowPath("a condition of a left join")
             return
@@ -447,7 +447,7 @@ class QueryCompiler:
             return False
         if cuts_order(access, ordered) or len(access.table.columns) > BRIEF_COLUMNS:
             return False
-        return all(number > 0 for number in self._needed(step.relation))
+        return all(number > 0 for number in self._get_needed(step.relation))
 
     def _reads_to_the_end(self, step: Step) -> bool:
         """Whether the loop over a whole table is sure to go on to its last row."""
@@ -484,12 +484,12 @@ class QueryCompiler:
         code = self.code
         if isinstance(step.access, VirtualAccess):
             writer = VirtualWriter(code, self.expressions)
-            writer.write(step.access, step.relation, self._needed(step.relation), self.columns, self._member_rows)
+            writer.write(step.access, step.relation, self._get_needed(step.relation), self.columns, self._member_rows)
             inside()
             return
         ordered = bool(self.query.order_by)
         if code.brief and self._reads_whole_rows(step, step.access, ordered):
-            depth, needed, named = code.depth, self._needed(step.relation), self._named(step.relation)
+            depth, needed, named = code.depth, self._get_needed(step.relation), self._get_named(step.relation)
             limit = FULL_SCAN_LIMIT
             write_whole_rows(code, step.access, step.relation, needed, named, limit, step.reverse, self.columns)
             inside()
@@ -517,13 +517,13 @@ class QueryCompiler:
         """Writes the decoding of a stored row into locals, those columns that the query needs."""
         entry = self.query.range_table[relation]
         assert isinstance(entry, tree.RangeTable) and isinstance(entry.table, Table)
-        needed = self._needed(relation)
+        needed = self._get_needed(relation)
         if tree.ROW_NUMBER in needed:
             self.code.names["row_number_of"] = row_number_of
             self.columns[relation, tree.ROW_NUMBER] = Value(f"row_number_of({names.key})", nullable=False)
             needed.remove(tree.ROW_NUMBER)
         if self.code.brief and needed and needed[0] > 0 and len(entry.table.columns) <= BRIEF_COLUMNS:
-            named = self._named(relation)
+            named = self._get_named(relation)
             write_brief_decoding(self.code, entry.table, relation, needed, named, names.value, self.columns)
         else:
             write_decoding(self.code, entry.table, relation, needed, names.value, self.columns)
@@ -541,7 +541,7 @@ class QueryCompiler:
             )
             code.indent(f"for {', '.join(names)}, in ({rows}):")
         elif isinstance(entry, tree.RangeSubquery):
-            wanted = needed_only(entry.query, self._needed(relation))
+            wanted = needed_only(entry.query, self._get_needed(relation))
             function = self.write_subquery(wanted, self._rows_sink(wanted))
             code.indent(f"for {', '.join(names)}, in {function}():" if names else f"for _ in {function}():")
         elif isinstance(entry, tree.RangeCte):
@@ -642,7 +642,7 @@ class QueryCompiler:
         found = code.temporary("found")
         code.line(f"{found} = []")
         depth = code.depth
-        needed = [(relation, n) for relation in step.group or (step.relation,) for n in self._needed(relation)]
+        needed = [(relation, n) for relation in step.group or (step.relation,) for n in self._get_needed(relation)]
 
         def match() -> None:
             if step.conditions and not step.group:
@@ -746,7 +746,7 @@ class QueryCompiler:
             code.line(f"{row.value} = get_locked({row.key}, {strength}, {mark.wait!r}{same})")
             code.line(f"if {row.value} is None: _, {row.value} = get_moved({row.key}, {strength}, {mark.wait!r})")
         with code.block("except SqlError as error:"):
-            code.line(f"raise {code.named(lock_refusal(table.table.name), 'refusal')}(error) from None")
+            code.line(f"raise {code.name_value(lock_refusal(table.table.name), 'refusal')}(error) from None")
         code.indent(f"if {row.value} is not None:")
         self.write_columns(mark.relation, row)
 
@@ -808,14 +808,14 @@ def lock_refusal(table: str) -> Callable[[SqlError], SqlError]:
     """Makes what says of a row's lock what PostgreSQL says: 55P03 names the table; and a row that somebody has deleted
     was "updated" for whoever only locks it (ExecLockRows)."""
 
-    def told(error: SqlError) -> SqlError:
+    def as_row_error(error: SqlError) -> SqlError:
         if error.sqlstate == "55P03":
             return SqlError("55P03", f'could not obtain lock on row in relation "{table}"')
         if error.sqlstate == "40001":
             return SqlError("40001", error.message.replace("concurrent delete", "concurrent update"))
         return error
 
-    return told
+    return as_row_error
 
 
 def _is_membership(condition: tree.Expr) -> bool:

@@ -24,7 +24,7 @@ class ShownKey(str):
     numbers: Sequence[int]
     hidden: str | None
 
-    def narrowed(self, catalog: Catalog, role: Role, given: Given) -> str | None:
+    def narrow(self, catalog: Catalog, role: Role, given: Given) -> str | None:
         """What a role is told."""
         readable = may(catalog, self.table, role, "r") or (
             0 not in self.numbers and may_columns(catalog, self.table, role, "r", frozenset(self.numbers))
@@ -38,7 +38,7 @@ class ShownRow(str):
     table: Table
     values: Mapping[int, str]
 
-    def narrowed(self, catalog: Catalog, role: Role, given: Given) -> str | None:
+    def narrow(self, catalog: Catalog, role: Role, given: Given) -> str | None:
         """What a role is told."""
         if may(catalog, self.table, role, "r"):
             return str(self)

@@ -22,7 +22,7 @@ from engine.execute.access import Finder
 from engine.execute.aggregates import counts_rows, finisher, sees_nulls, steps_of
 from engine.execute.closures import PLACE, Closure, Closures, Part, Row, row_of
 from engine.execute.code import NotOnRowPath
-from engine.execute.context import ExecContext, metered
+from engine.execute.context import ExecContext, begin_meter
 from engine.execute.ordering import each_once, identity_of, sort_function, sort_rows
 from engine.execute.output import sort_places
 from engine.execute.reads import Reads
@@ -121,7 +121,7 @@ class SmallQuery:
         NotSmall before anything else may happen, and what the expressions raise."""
         given: Row = tuple(parameters)
         if self._may_last:
-            memory = metered(context, may_leave=True)  # noqa: F841 - looked for by catalog/patience.py
+            memory = begin_meter(context, may_leave=True)  # noqa: F841 - looked for by catalog/patience.py
         for place in self._texts:
             if given[place] is not None and len(given[place]) > LARGE:
                 raise NotSmall
@@ -295,11 +295,11 @@ def _where(test: Closure | None, step: Callable[[list[Any], Row], None]) -> Call
     if test is None:
         return step
 
-    def tested(group: list[Any], row: Row) -> None:
+    def test_group(group: list[Any], row: Row) -> None:
         if test(row):
             step(group, row)
 
-    return tested
+    return test_group
 
 
 def _counting(place: int, arguments: list[Closure]) -> Callable[[list[Any], Row], None]:

@@ -79,7 +79,7 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
     )
     gathered = _may_be_gathered(compiler, link)
     if not plain or is_volatile(link.query):
-        return _gathered(compiler, link) if gathered else None
+        return _gather(compiler, link) if gathered else None
     outputs = [target.expression for target in query.targets if not target.junk]
     conditions = [
         tree.FuncExpr(function, (shift_levels(test, 1), output), link.type, operator, "operator")
@@ -89,7 +89,7 @@ def sublink_truth(compiler: QueryCompiler, link: tree.SubLink) -> str | None:
     where = parts[0] if len(parts) == 1 else tree.BoolExpr("and", parts)
     exists = replace(query, where=where, targets=(), order_by=(), distinct=None)
     if gathered and not compiler.below(pull_up(exists)).looks_up_from_outside:
-        return _gathered(compiler, link)
+        return _gather(compiler, link)
     function, _ = _exists(compiler, replace(link, kind="exists", query=exists, test=(), comparisons=()))
     return f"{function}()"
 
@@ -103,7 +103,7 @@ def _may_be_gathered(compiler: QueryCompiler, link: tree.SubLink) -> bool:
     return alike and _runs_once(compiler, query)
 
 
-def _gathered(compiler: QueryCompiler, link: tree.SubLink) -> str:
+def _gather(compiler: QueryCompiler, link: tree.SubLink) -> str:
     code = compiler.code
     outputs = [target.expression for target in link.query.targets if not target.junk]
     members = code.temporary("members")
@@ -117,7 +117,7 @@ def _gathered(compiler: QueryCompiler, link: tree.SubLink) -> str:
 
     sink = ActionSink(row, members, lambda: code.line(f"{members} = set()"))
     function = compiler.write_subquery(link.query, sink)
-    bound = [compiler.expressions.bound(test) for test in link.test]
+    bound = [compiler.expressions.bind_name(test) for test in link.test]
     tests = [
         f"{source} is not None" if value.nullable else f"({source},)"
         for source, value in bound
@@ -191,14 +191,14 @@ def _array(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
 
 
 def _any(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
-    return _quantified(compiler, link, decisive="True")
+    return _quantify(compiler, link, decisive="True")
 
 
 def _all(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
-    return _quantified(compiler, link, decisive="False")
+    return _quantify(compiler, link, decisive="False")
 
 
-def _quantified(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> tuple[str, bool]:
+def _quantify(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> tuple[str, bool]:
     """ANY and ALL: the first row that decides does; else NULL if a comparison was unknown, else the other answer."""
     if link.negated or len(link.comparisons) != 1:
         raise NotOnRowPath("a row comparison with a sub-query")

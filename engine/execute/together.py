@@ -36,7 +36,7 @@ def parameters_of_a_row(statement: tree.Insert, types: tuple[int, ...]) -> int |
     if any(isinstance(item, tree.Param) and item.number > each for item in walk(first)):
         return None
     for place, row in enumerate(statement.rows[1:], 1):
-        if _numbered(row, -each * place) != first:
+        if _number(row, -each * place) != first:
             return None
     return each
 
@@ -45,7 +45,7 @@ def _is_position(node: object) -> bool:
     return isinstance(node, tree.CurrentOf)
 
 
-def _numbered(row: tuple[tree.Expr, ...], by: int) -> tuple[tree.Expr, ...]:
+def _number(row: tuple[tree.Expr, ...], by: int) -> tuple[tree.Expr, ...]:
     """The row with other numbers of parameters."""
 
     def change(node: Any, depth: int) -> tree.Param | None:

@@ -44,7 +44,9 @@ def write_whole_rows(
     the columns that are `named`; the others of those `needed` are taken from the row."""
     table = access.table
     low = storage_prefix(table.storage_id)
-    scan = f"scan({code.named(low, 'first')}, {code.named(successor(low), 'last')}{', True' if reverse else ''})"
+    scan = (
+        f"scan({code.name_value(low, 'first')}, {code.name_value(successor(low), 'last')}{', True' if reverse else ''})"
+    )
     positions = {column.number: position for position, column in enumerate(table.columns)}
     names = {number: code.temporary("c") for number in named if number in positions}
     pick = itemgetter(*(positions[number] for number in names)) if names else None
@@ -55,7 +57,7 @@ def write_whole_rows(
     target = ", ".join(names.values()) + ("," if len(names) > 1 else "")
     code.indent(f"for {whole or target or '_'} in {rows}({scan}):")
     if whole and pick is not None:
-        code.line(f"{target} = {code.named(pick, 'pick')}({whole})")
+        code.line(f"{target} = {code.name_value(pick, 'pick')}({whole})")
     for number in needed:
         position = positions[number]
         nullable = not (table.columns[position].not_null or number in table.key_columns)

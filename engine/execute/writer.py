@@ -221,7 +221,7 @@ class TableWriter:
                 todo = self._later(transaction, key, values, todo)
             run_checks(checks, todo)
         for exclusion in self.exclusions:
-            exclusion.inserted(transaction, key, checks)
+            exclusion.on_inserted(transaction, key, checks)
         return key
 
     def write_together(
@@ -295,7 +295,7 @@ class TableWriter:
         """Deletes the row, which the caller has locked (get_locked, UPDATE) and decoded."""
         self.take_out(transaction, context, key, values)
         if self.incoming:
-            todo = [partial(foreign.deleted, transaction, context, values, checks) for foreign in self.incoming]
+            todo = [partial(foreign.on_deleted, transaction, context, values, checks) for foreign in self.incoming]
             run_checks(checks, todo)
 
     def take_out(self, transaction: Transaction, context: ExecContext, key: bytes, values: Row) -> None:
@@ -366,13 +366,13 @@ class TableWriter:
             context.written.updated[oid] += 1
             for index in self.indexes if new_key != key else indexes:
                 self._change_entry(transaction, index, old, new, key, new_key)
-            todo = [partial(foreign.changed, transaction, old, new) for foreign in outgoing]
+            todo = [partial(foreign.on_changed, transaction, old, new) for foreign in outgoing]
             if checks is not None and checks.late:
                 todo = self._later(transaction, new_key, new, todo)
-            todo += [partial(foreign.updated, transaction, context, old, new, checks) for foreign in incoming]
+            todo += [partial(foreign.on_updated, transaction, context, old, new, checks) for foreign in incoming]
             run_checks(checks, todo)
             for exclusion in exclusions:
-                exclusion.updated(transaction, new_key, checks)
+                exclusion.on_updated(transaction, new_key, checks)
             return new_key
 
         return write
@@ -489,7 +489,7 @@ class TableWriter:
 
     def key_text(self, numbers: Sequence[int], values: Row) -> str:
         """'Key (a, b)=(1, x)': the beginning of the details of unique and foreign key errors."""
-        names = ", ".join(quoted(self.table.column_by_number(number).name) for number in numbers)
+        names = ", ".join(quote_name(self.table.column_by_number(number).name) for number in numbers)
         texts = ", ".join(self._text(number, values[self.positions[number]]) for number in numbers)
         return f"Key ({names})=({texts})"
 
@@ -513,7 +513,7 @@ class TableWriter:
         names, texts = [], []
         for column, value in zip(columns, values, strict=True):
             if column.number:
-                names.append(quoted(self.table.column_by_number(column.number).name))
+                names.append(quote_name(self.table.column_by_number(column.number).name))
             else:
                 names.append(str(column.expression))
             encode = lookup(column.type.oid).text_encoder(self.settings)
@@ -521,7 +521,7 @@ class TableWriter:
         return f"Key ({', '.join(names)})=({', '.join(texts)})"
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """An identifier as quote_identifier() gives it, reserved words aside."""
     plain = name.isascii() and name.isidentifier() and name == name.lower()
     return name if plain else '"' + name.replace('"', '""') + '"'

@@ -26,7 +26,7 @@ class Backups(Protocol):
     def let_go(self, name: str) -> None:
         """Those directories are no longer needed."""
 
-    def filled(self) -> list[str]:
+    def get_filled(self) -> list[str]:
         """The names for which there are such directories."""
 
 

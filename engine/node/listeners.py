@@ -27,7 +27,7 @@ class Listener(Protocol):
 
     pending: list[Notification]
 
-    def told(self) -> None:
+    def note_told(self) -> None:
         """There is more in `pending`."""
 
 
@@ -58,7 +58,7 @@ class Listeners:
         """How many sessions listen to something."""
         return len({listener for found in self._by_channel.values() for listener in found})
 
-    def applied(self, edits: Edits) -> None:
+    def on_applied(self, edits: Edits) -> None:
         """A follower has applied a commit."""
         if self._by_channel and (row := edits.writes.get(KEY)) is not None:
             self.deliver(row)
@@ -76,4 +76,4 @@ class Listeners:
                 listener.pending.append((process_id, channel, payload))
                 told[listener] = None
         for listener in told:
-            listener.told()
+            listener.note_told()

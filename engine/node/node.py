@@ -162,7 +162,7 @@ class Node:
         self._row_numbers: dict[int, itertools.count[int]] = {}
         self._process_ids = itertools.count(1000 + secrets.randbelow(20000))
         store.on_durable(self.commits.on_durable)
-        store.on_durable(self.changes.moved)
+        store.on_durable(self.changes.on_moved)
 
     def _newest(self, key: bytes) -> bytes | None:
         found = self.store.newest(key)
@@ -218,7 +218,7 @@ class Node:
         self.held.open(objects)
         self._load({item.oid: item for item in objects})
 
-    def applied(self, edits: Edits) -> None:
+    def on_applied(self, edits: Edits) -> None:
         """The store has applied a commit of the leader's: what it changed of the schema is the catalog now."""
         changes = system_rows.changes(edits.writes.items())
         if changes:
@@ -228,9 +228,9 @@ class Node:
                 self._load(changes)
         for storage_id in edits.drops:
             self.columnar.forget(storage_id)
-        self.checks.applied(edits)
-        self.space_requests.applied(edits)
-        self.listeners.applied(edits)
+        self.checks.on_applied(edits)
+        self.space_requests.on_applied(edits)
+        self.listeners.on_applied(edits)
         self.sequences.forget()
 
     def applied_together(self, parts: Iterable[tuple[bytes, int]]) -> None:
@@ -322,8 +322,8 @@ class Node:
                 self.activity.forget(oid)
         self.commits.schema_version = self.store.of(0).durable_lsn
         self._plan_the_past_anew()
-        self.held.published(changes)
-        self.changes.published(changes)
+        self.held.on_published(changes)
+        self.changes.on_published(changes)
 
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:
         """Publishes a sequenced transaction's schema changes once their rows can be read; until then it keeps its

@@ -36,7 +36,7 @@ class PlanCache(Generic[P]):
         self.plans: dict[object, P | None] = {}
         self._once: dict[object, None] = {}  # the texts that have come once
 
-    def met(self, key: object) -> bool:
+    def note_meeting(self, key: object) -> bool:
         """Whether `put` would keep a plan for this text, for it has come before."""
         return key in self._once or key in self.plans
 

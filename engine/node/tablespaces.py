@@ -52,9 +52,9 @@ class TablespaceStorage(Protocol):
         """A new one, whose CREATE has not committed. Raises 58030."""
 
     def obtain(self, item: Tablespace) -> Store | None:
-        """One that another node's commit has brought; None if this node does not have it (now: see `arrived`)."""
+        """One that another node's commit has brought; None if this node does not have it (now: see `on_arrived`)."""
 
-    def altered(self) -> None:
+    def on_altered(self) -> None:
         """The catalog says something else about a tablespace, or knows one more."""
 
     def check_options(self, options: Mapping[str, str], item: Tablespace | None) -> None:
@@ -67,7 +67,7 @@ class TablespaceStorage(Protocol):
     async def stands(self, identity: bytes) -> bool:
         """Waits until a tablespace whose CREATE has committed can be written to; False if that takes too long."""
 
-    def attached(self, space: Store) -> None:
+    def on_attached(self, space: Store) -> None:
         """It is used from now on."""
 
     def keep(self, identity: bytes) -> None:
@@ -124,7 +124,7 @@ class NodeTablespaces:
                 elif self._stores is None:
                     self._become_several()  # whose tables are not pg_default's
 
-    def published(self, changes: Mapping[int, SchemaObject | None]) -> None:
+    def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Committed schema changes, which are durable."""
         for oid, item in changes.items():
             if isinstance(item, Tablespace):
@@ -135,7 +135,7 @@ class NodeTablespaces:
                 elif item.identity:
                     self._bring((item,))
                 if self._storage is not None:
-                    self._storage.altered()
+                    self._storage.on_altered()
             elif item is None and oid in self._spaces:
                 self._detach(oid)
         if self._stores is not None:
@@ -154,7 +154,7 @@ class NodeTablespaces:
         if tablespace != DEFAULT_TABLESPACE_OID and self._stores is not None:
             self._stores.route(storage_id, self._spaces.get(tablespace))
 
-    def arrived(self, item: Tablespace, space: Store) -> None:
+    def on_arrived(self, item: Tablespace, space: Store) -> None:
         """This node has got a tablespace that others had before, with everything in it."""
         self._attach(item.oid, space, came=True)
         self.holdings += 1
@@ -188,13 +188,13 @@ class NodeTablespaces:
         commits = self._node.commits
         assert isinstance(commits, JointCommits)
         commits.add(space)
-        stores.on_durable(self._node.changes.moved, space.slot)
+        stores.on_durable(self._node.changes.on_moved, space.slot)
         self._node.changes.forget()
         self._node.columnar.add_tablespace(space)
         if self._node.past is not None:
             self._node.past.look_at_spaces()
         if self._storage is not None:
-            self._storage.attached(space)
+            self._storage.on_attached(space)
 
     def _become_several(self) -> Stores:
         node = self._node
@@ -206,7 +206,7 @@ class NodeTablespaces:
         assert not isinstance(node.commits, JointCommits)
         sequences = node.sequences
         node.commits = JointCommits(
-            stores, node.commits, node.clock, lambda: sequences.last_logged_lsn, self._concerned
+            stores, node.commits, node.clock, lambda: sequences.last_logged_lsn, self._find_concerned
         )
         node.new_transaction = _observing
         node.columnar.use(stores)
@@ -215,7 +215,7 @@ class NodeTablespaces:
                 session.transaction.move_to(ObservedStores(stores))
         return stores
 
-    def _concerned(self, changes: Mapping[int, SchemaObject | None]) -> Collection[int]:
+    def _find_concerned(self, changes: Mapping[int, SchemaObject | None]) -> Collection[int]:
         """Slots of the tablespaces in which a schema change has a part; a node alone needs none. Raises 57P03."""
         if self._node.replica is None:
             return ()
@@ -289,9 +289,9 @@ class NodeTablespaces:
         if self._storage is not None and oid in self._spaces:
             self._storage.doubt(self._spaces[oid].tablespace_id)
 
-    def abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
+    def on_abandoned(self, changes: Mapping[int, SchemaObject | None]) -> None:
         """Schema changes that were not committed."""
-        self._node.changes.abandoned(changes)
+        self._node.changes.on_abandoned(changes)
         for oid in changes:
             made = self._made.pop(oid, None)
             if self._storage is None:

@@ -193,7 +193,7 @@ class _Expansion:
         return replace(statement, checks=checks)
 
     def _with_table_oid(self, statement: tree.Insert, table: Table) -> tree.Insert:
-        changed = _renumbered(statement, table, table, {column.number: column.number for column in table.columns})
+        changed = _renumber(statement, table, table, {column.number: column.number for column in table.columns})
         assert isinstance(changed, tree.Insert)
         return changed
 
@@ -250,7 +250,7 @@ class _Expansion:
             shown.get(column.number, tree.RangeColumn(column.name, column.type)) for column in member.columns
         )
         moves = moves and isinstance(statement, tree.Update) and self._assigns_key(statement, member, numbers)
-        changed = _renumbered(statement, table, member, numbers, moves)
+        changed = _renumber(statement, table, member, numbers, moves)
         assert isinstance(changed, (tree.Update, tree.Delete))
         target = tree.RangeTable(member, entry.alias, columns, entry.aliased, only=True)
         changed = replace(changed, table=member, range_table=(target, *changed.range_table[1:]))
@@ -321,7 +321,7 @@ def _uses(node: object, relation: int, column: int) -> bool:
     return any(item.column == column for item, _ in _own_variables(node, relation))
 
 
-def _replaced(node: object, relation: int, change: Callable[[tree.Var], tree.Expr]) -> object:
+def _replace(node: object, relation: int, change: Callable[[tree.Var], tree.Expr]) -> object:
     """The query or change with what its own Vars of one range entry are to be."""
 
     def each(item: object, depth: int) -> object:
@@ -345,7 +345,7 @@ def _as_subquery(node: _Reading, relation: int, before: tree.RangeTable, after: 
             return _row(item, table, {column.number: column.number for column in table.columns})
         return item
 
-    return cast("_Reading", _replaced(node, relation, change))
+    return cast("_Reading", _replace(node, relation, change))
 
 
 def _row(item: tree.Var, table: Table, numbers: dict[int, int]) -> tree.Expr:
@@ -356,7 +356,7 @@ def _row(item: tree.Var, table: Table, numbers: dict[int, int]) -> tree.Expr:
     return tree.RowExpr(elements, tuple(column.name for column in table.columns), TypeRef(RECORD), item.location)
 
 
-def _renumbered(node: object, table: Table, member: Table, numbers: dict[int, int], moves: bool = False) -> object:
+def _renumber(node: object, table: Table, member: Table, numbers: dict[int, int], moves: bool = False) -> object:
     """A change whose target is a member: columns by their numbers there. `moves`: only when a row is written it is
     known which table it is in."""
     alike = _alike(table, member)
@@ -368,7 +368,7 @@ def _renumbered(node: object, table: Table, member: Table, numbers: dict[int, in
             return item
         return _row(item, table, numbers) if item.column == 0 else replace(item, column=numbers[item.column])
 
-    return _replaced(node, 0, change)
+    return _replace(node, 0, change)
 
 
 def _join_conditions(items: Iterable[tree.FromItem]) -> Iterator[tree.Expr]:

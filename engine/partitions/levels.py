@@ -50,7 +50,7 @@ class Datums:
         """A row's key as an end."""
         return tuple([(1, encode(value)) for encode, value in zip(self.encode, values, strict=True)])
 
-    def listed(self, text: str | None) -> bytes | None:
+    def find_listed(self, text: str | None) -> bytes | None:
         return None if text is None else self.encode[0](self.value(0, text))
 
 
@@ -75,18 +75,18 @@ class Level:
         self.strategy = table.partitioning.strategy
         self.datums = Datums(table.partitioning)
         self.partitions = [catalog.table(oid) for oid in catalog.children.get(table.oid, ())]
-        self.default = next((item for item in self.partitions if _bound(item).kind == "d"), None)
+        self.default = next((item for item in self.partitions if _get_bound(item).kind == "d"), None)
 
     @cached_property
-    def _listed(self) -> dict[bytes | None, Table]:
-        return {self.datums.listed(text): item for item in self.partitions for text in _bound(item).values}
+    def _list_members(self) -> dict[bytes | None, Table]:
+        return {self.datums.find_listed(text): item for item in self.partitions for text in _get_bound(item).values}
 
     @cached_property
     def _ranges(self) -> tuple[list[End], list[End], list[Table]]:
         """Lower ends in order, the upper ends and partitions that go with them."""
         found = sorted(
             (
-                (self.datums.end(_bound(item).lower), self.datums.end(_bound(item).upper), item)
+                (self.datums.end(_get_bound(item).lower), self.datums.end(_get_bound(item).upper), item)
                 for item in self.partitions
                 if item is not self.default
             ),
@@ -95,11 +95,11 @@ class Level:
         return [part[0] for part in found], [part[1] for part in found], [part[2] for part in found]
 
     @cached_property
-    def _hashed(self) -> tuple[Callable[[tuple[Any, ...]], int], list[Table | None]]:
-        size = max((_bound(item).modulus for item in self.partitions), default=1)
+    def _hash_members(self) -> tuple[Callable[[tuple[Any, ...]], int], list[Table | None]]:
+        size = max((_get_bound(item).modulus for item in self.partitions), default=1)
         slots: list[Table | None] = [None] * size
         for item in self.partitions:
-            bound = _bound(item)
+            bound = _get_bound(item)
             for place in range(bound.remainder, size, bound.modulus):
                 slots[place] = item
         return partition_hash(tuple(self.datums.types)), slots
@@ -107,11 +107,11 @@ class Level:
     def find(self, key: Key) -> Table | None:
         """The partition that takes a row with this key (internal form), None if none does."""
         if self.strategy == "h":
-            hash_key, slots = self._hashed
+            hash_key, slots = self._hash_members
             return slots[hash_key(tuple(key)) % len(slots)]
         if self.strategy == "l":
             value = key[0]
-            return self._listed.get(None if value is None else self.datums.encode[0](value), self.default)
+            return self._list_members.get(None if value is None else self.datums.encode[0](value), self.default)
         if None in key:
             return self.default
         lower, upper, tables = self._ranges
@@ -153,7 +153,9 @@ class Level:
         if low is None or high is None:
             return []
         if self.strategy == "l":
-            found = [item for value, item in self._listed.items() if value is not None and low <= (1, value) <= high]
+            found = [
+                item for value, item in self._list_members.items() if value is not None and low <= (1, value) <= high
+            ]
             if limits.values is None and limits.lower is None and limits.upper is None:
                 return self.partitions
         else:
@@ -227,6 +229,6 @@ def level_of(catalog: Catalog, table: Table) -> Level:
     return found
 
 
-def _bound(table: Table) -> PartitionBound:
+def _get_bound(table: Table) -> PartitionBound:
     assert table.bound is not None
     return table.bound

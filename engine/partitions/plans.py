@@ -131,7 +131,7 @@ class PlansByPartition:
         """See RowPlan."""
         return self._plan(context, parameters).rows(context, parameters)
 
-    def encoded(self, formats: tuple[int, ...]) -> Encoded:
+    def make_encoder(self, formats: tuple[int, ...]) -> Encoded:
         """See RowPlan."""
         runs: dict[Chosen, Encoded] = {}
         choices, plan = self._choices, self._plan
@@ -141,7 +141,7 @@ class PlansByPartition:
             chosen = tuple([tuple([item.oid for item in tables]) for tables in found])
             execute = runs.get(chosen)
             if execute is None:
-                execute = runs[chosen] = plan(context, parameters).encoded(formats)
+                execute = runs[chosen] = plan(context, parameters).make_encoder(formats)
             if context.transaction is not None:
                 self._lock(context.transaction, chosen)
             return execute(context, parameters)
@@ -160,7 +160,7 @@ class PlansByPartition:
         if context.transaction is not None:
             self._lock(context.transaction, chosen)
         if chosen not in self._plans:
-            self._plans[chosen] = self._made(found)
+            self._plans[chosen] = self._make(found)
             if len(self._plans) > MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
         plan = self._plans[chosen]
@@ -168,7 +168,7 @@ class PlansByPartition:
             raise RowPathFull
         return plan
 
-    def _made(self, found: dict[int, list[Table]]) -> RowPlan | None:
+    def _make(self, found: dict[int, list[Table]]) -> RowPlan | None:
         if sum(map(len, found.values())) > MOST_MEMBERS:
             return None
         return plan_row(expand(self._analyzed, self._environment, found), self._environment.catalog, self._settings)

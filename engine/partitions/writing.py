@@ -315,11 +315,11 @@ class Moving:
                 )
         gone = [foreign for foreign in self._writer.incoming if foreign.constraint.references == own.oid]
         before, after = self.leaf.root_row(old), self.leaf.root_row(new)
-        run_checks(checks, [partial(foreign.deleted, transaction, context, old, checks) for foreign in gone])
+        run_checks(checks, [partial(foreign.on_deleted, transaction, context, old, checks) for foreign in gone])
         run_checks(
             checks,
             [
-                partial(foreign.updated, transaction, context, before, after, checks)
+                partial(foreign.on_updated, transaction, context, before, after, checks)
                 for foreign in self._target.incoming
             ],
         )

@@ -135,7 +135,7 @@ class FarPast:
             return None
         self._made[at] = made
         made.users += 1
-        node = PastNode(made.store, made.columnar, self._present, at, partial(self._left, made))
+        node = PastNode(made.store, made.columnar, self._present, at, partial(self._leave, made))
         node.catalogs = made.node.catalogs
         node.share_plans(made.node)
         node.system = made.node.system
@@ -154,7 +154,7 @@ class FarPast:
     async def _parts(self, at: Lsn) -> list[_Part] | None:
         """What a moment is made of, pg_default first; None if that is no longer kept."""
         found = []
-        for kept in self._kept(lsn_in(0, at)):
+        for kept in self._get_kept(lsn_in(0, at)):
             lsn = lsn_in(kept.slot, at)
             if kept.slot and lsn in (0, LSN_MASK):
                 continue  # it is younger
@@ -165,7 +165,7 @@ class FarPast:
             found.append(_Part(source, kept.tablespace, lsn, below[-1] if below else None))
         return found
 
-    def _kept(self, first: int) -> list[_Kept]:
+    def _get_kept(self, first: int) -> list[_Kept]:
         """The tablespaces that there may have been at an LSN of pg_default, which is the first of them."""
         store = self._present.store
         if not isinstance(store, Stores):
@@ -216,7 +216,7 @@ class FarPast:
                 place = os.path.join(path, part.tablespace.hex()) if number else path
                 spaces.append(await asyncio.to_thread(open_still, place, loop))
             columnar = WorkerClient(spaces[0], os.path.join(path, "columnar"), memory_limit=WORKER_MEMORY, threads=1)
-            store = spaces[0] if isinstance(at, int) else joined(spaces)
+            store = spaces[0] if isinstance(at, int) else join_spaces(spaces)
             if isinstance(store, Stores):
                 columnar.use(store)
                 for space in spaces[1:]:
@@ -232,7 +232,7 @@ class FarPast:
 
     # ---- letting go -------------------------------------------------------------------------------------------------
 
-    def _left(self, made: _Made) -> None:
+    def _leave(self, made: _Made) -> None:
         made.users -= 1
         self._forget()
 
@@ -268,7 +268,7 @@ class FarPast:
         """See engine.past.manager.History."""
         store = self._present.store
         assert isinstance(store, Stores)
-        first, *others = self._kept(lsn)
+        first, *others = self._get_kept(lsn)
         ends: dict[bytes, int] = {first.tablespace: lsn}
         for kept in others:
             found = await self._lsn_in(kept.tablespace, time)
@@ -348,7 +348,7 @@ class _Part:
             raise SqlError("XX001", f"the changelog ends at LSN {reached}, before {self.lsn}")
 
 
-def joined(spaces: Sequence[Tablespace]) -> Stores:
+def join_spaces(spaces: Sequence[Tablespace]) -> Stores:
     """Tablespaces that stand still, pg_default first, as the store of a node."""
     stores = Stores(spaces[0])
     for space in spaces[1:]:

@@ -141,9 +141,9 @@ class Past:
         what is not kept."""
         found = self.lsn_known(time)
         if found is None and self._history is not None:
-            found = await _asked(self._history.lsn_at(time))
+            found = await _ask(self._history.lsn_at(time))
         if not found:  # 0: before the database was made
-            raise await self._too_old(f"the state of {_shown(time)} is no longer kept")
+            raise await self._too_old(f"the state of {_show(time)} is no longer kept")
         return found
 
     def lsn_known(self, time: int) -> int | None:
@@ -168,7 +168,7 @@ class Past:
         self._check_reached(space, lsn)
         found = space.time_of(lsn)
         if found is None and self._history is not None:
-            found = await _asked(self._history.time_of(lsn))
+            found = await _ask(self._history.time_of(lsn))
         if found is None:
             raise await self._too_old(f"the commit time of LSN {lsn} is no longer kept")
         return found
@@ -193,7 +193,7 @@ class Past:
         if isinstance(self._node.store, Stores):
             found = self._known_moment(self._node.store, first, then)
             if found is None and self._history is not None:
-                found = await _asked(self._history.whole(first, then))
+                found = await _ask(self._history.whole(first, then))
         if found is None:
             raise await self._too_old(f"the state at LSN {first} is no longer kept")
         if len(self._found) >= TIMES_FOUND:
@@ -257,7 +257,7 @@ class Past:
         kept."""
         found = self._recent(at)
         if found is None and self._history is not None:
-            found = await _asked(self._history.node_at(at))
+            found = await _ask(self._history.node_at(at))
         if found is None:
             raise await self._too_old(f"the state at LSN {lsn_in(0, at)} is no longer kept")
         return found
@@ -277,17 +277,17 @@ class Past:
         space = self._node.store.of(0)
         lsn = space.readable_from
         oldest = (lsn, space.time_of(lsn) or 0)
-        kept = None if self._history is None else await _asked(self._history.oldest())
+        kept = None if self._history is None else await _ask(self._history.oldest())
         if kept is not None and kept[0] < lsn:
             oldest = kept
-        when = f", committed at {_shown(oldest[1])}" if oldest[1] else ""
+        when = f", committed at {_show(oldest[1])}" if oldest[1] else ""
         hint = f"The oldest that can be read is LSN {oldest[0]}{when}."
         if self._history is None:
             hint += " With history_retention the server keeps more."
         return SqlError("72000", message, hint=hint)
 
 
-async def _asked(answer: Awaitable[T]) -> T:
+async def _ask(answer: Awaitable[T]) -> T:
     """What history says. Raises 58030 for what keeps it from that: a store that does not answer."""
     try:
         return await answer
@@ -297,5 +297,5 @@ async def _asked(answer: Awaitable[T]) -> T:
         raise SqlError("58030", f"the past could not be read: {error}") from error
 
 
-def _shown(time: int) -> str:
+def _show(time: int) -> str:
     return lookup(oids.TIMESTAMPTZ).text_encoder()(time).decode()

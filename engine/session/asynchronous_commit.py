@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from engine.session.errors import aborted
+from engine.session.errors import aborted_error
 from engine.session.leadership import commits_lost
 from engine.session.plan import RunRow
 from engine.session.prepared import Prepared
@@ -277,7 +277,7 @@ class AheadRunner(RowRunner):
         if not ahead:
             return super().run(prepared, run, parameters)
         if session.status == "E":
-            raise aborted()
+            raise aborted_error()
         transaction = session.transaction or session.begin_implicit()
         if transaction.isolation != READ_COMMITTED:
             if not transaction.has_snapshot:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from catalog.errors import SqlError
 
 
-def aborted() -> SqlError:
+def aborted_error() -> SqlError:
     return SqlError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
 
 
-def canceled() -> SqlError:
+def canceled_error() -> SqlError:
     return SqlError("57014", "canceling statement due to user request")
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NO_CATALOG = Catalog(database=0)  # of statements that are not planned
 
 
-def deposed() -> SqlError:
+def deposed_error() -> SqlError:
     """What a statement ends with whose node leads no more."""
     return SqlError(
         "40001",
@@ -71,7 +71,7 @@ class Leadership:
     def check(self) -> None:
         """Raises 40001 for work that only the leader may do, on a node that leads no more."""
         if self.must_lead and not self.leads_on:
-            raise deposed()
+            raise deposed_error()
 
     @property
     def stands_on(self) -> frozenset[bytes]:
@@ -138,7 +138,7 @@ class Leadership:
             if point.settings is not None:
                 statements += script(state, point.settings)
                 state = point.settings
-            statements.append("SAVEPOINT " + _quoted(point.name))
+            statements.append("SAVEPOINT " + _quote(point.name))
         return statements + script(state, session.settings.state())
 
     def adopt_statement(self, name: bytes, sql: bytes, types: tuple[int, ...]) -> None:
@@ -180,8 +180,8 @@ class Leadership:
 def _listen(action: str, channel: str) -> str:
     if action == UNLISTEN_ALL:
         return "UNLISTEN *"
-    return f"{action.upper()} {_quoted(channel)}"
+    return f"{action.upper()} {_quote(channel)}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -113,7 +113,7 @@ class SessionNotifications:
         transaction.writes[KEY] = row
         return row
 
-    def committed(self, row: bytes | None, lsn: int, commits: CommitQueue | JointCommits) -> None:
+    def on_committed(self, row: bytes | None, lsn: int, commits: CommitQueue | JointCommits) -> None:
         """The transaction is sequenced at this LSN."""
         for action, channel in self._actions:
             self.do(action, channel)
@@ -147,7 +147,7 @@ class SessionNotifications:
 
     # ---- the client -------------------------------------------------------------------------------------------------
 
-    def told(self) -> None:
+    def note_told(self) -> None:
         """There is more in `pending`."""
         if len(self.pending) > QUEUE_LIMIT:
             self.do(UNLISTEN_ALL, "")

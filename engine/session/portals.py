@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from engine.session.errors import aborted
+from engine.session.errors import aborted_error
 from engine.session.portal import Portal
 from engine.session.statement_texts import utf8
 from engine.txn.transaction import Savepoint
@@ -24,12 +24,12 @@ class Portals(dict[bytes, Portal]):
         self._failed: frozenset[bytes] = frozenset()  # the names of those that there were when the block failed
         self._saved: list[tuple[Savepoint, tuple[Portal, ...]]] = []  # those that there were at savepoints
 
-    def named(self, name: bytes) -> Portal:
+    def get_portal(self, name: bytes) -> Portal:
         """The portal of that name. Raises 34000, and 25P02 for one that has ended with the block."""
         portal = self.get(name)
         if portal is None:
             if self._session.status == "E" and name in self._failed:
-                raise aborted()
+                raise aborted_error()
             raise SqlError("34000", f'portal "{utf8(name)}" does not exist')
         return portal
 

@@ -66,7 +66,7 @@ class Positions:
     rows: list[tuple[bytes | None, ...]]
 
 
-def placed(query: tree.Query) -> tuple[tree.Query, tuple[Places, ...]]:
+def add_places(query: tree.Query) -> tuple[tree.Query, tuple[Places, ...]]:
     """The query with the places of its rows in front of its columns; unchanged where it has none."""
     tables: list[Places] = []
     targets: list[tree.Target] = []
@@ -134,7 +134,7 @@ def scrolls(query: tree.Query) -> bool:
     return scrolls(entry.query) if isinstance(entry, tree.RangeSubquery) else True
 
 
-def separated(rows: list[bytes], width: int) -> tuple[list[bytes], list[tuple[bytes | None, ...]]]:
+def separate_places(rows: list[bytes], width: int) -> tuple[list[bytes], list[tuple[bytes | None, ...]]]:
     """DataRow messages whose first `width` columns are places: the messages without them, and the places."""
     shown: list[bytes] = []
     places: list[tuple[bytes | None, ...]] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
 from engine.session import serializing, statement_log
-from engine.session.errors import aborted, canceled
+from engine.session.errors import aborted_error, canceled_error
 from engine.session.plan import RunRow
 from engine.session.prepared import Prepared, StalePlan
 from engine.session.waiting import wait_for_met
@@ -47,7 +47,7 @@ class RowRunner:
         plan = prepared.plan
         if transaction is None:
             if session.status == "E":
-                raise aborted()
+                raise aborted_error()
             if not plan.writes and not node.exclusive_tables:
                 if prepared.catalog is not node.catalogs[session.database_oid]:
                     raise StalePlan
@@ -67,7 +67,7 @@ class RowRunner:
                 return data, count, logged if logged > node.store.durable_lsn else 0
             transaction = session.transactions.begin_implicit()
         elif session.status == "E":
-            raise aborted()
+            raise aborted_error()
         mark = transaction.begin_statement()
         context.reader = transaction
         context.transaction = transaction
@@ -140,7 +140,7 @@ class RowRunner:
             self.run(prepared, together.run, rows)
         except (SqlError, LockWait, RowPathFull, StalePlan) as error:
             if isinstance(error, LockWait):
-                error.ticket.cancel(canceled())
+                error.ticket.cancel(canceled_error())
             del session.notices[notices:]
             if session.transaction is not None:
                 session.transaction.let_go_after(locked)
@@ -188,7 +188,7 @@ class RowRunner:
             failed = error
         except (LockWait, RowPathFull, StalePlan) as error:
             if isinstance(error, LockWait):
-                error.ticket.cancel(canceled())  # it is asked for again by the row that needs it
+                error.ticket.cancel(canceled_error())  # it is asked for again by the row that needs it
             del session.notices[notices:]
         more = len(counts) - 1
         if more > 0:

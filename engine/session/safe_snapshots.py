@@ -31,7 +31,7 @@ def blockers(session: SessionCore) -> list[int]:
     return [] if session.safety is None else [serial.process_id for serial in session.safety.left]
 
 
-async def begun(session: SessionCore, transaction: Transaction) -> None:
+async def note_begin(session: SessionCore, transaction: Transaction) -> None:
     """Returns when the transaction has a snapshot, of the statement or its own."""
     while True:
         try:

@@ -28,10 +28,10 @@ class SessionSequences:
         item = self._sequence(oid, "Uw")
         self._refuse_if_read_only(item, "nextval()")
         value = self._session.node.sequences.next_value(item)
-        self.drawn(oid, value)
+        self.note_drawn(oid, value)
         return value
 
-    def drawn(self, oid: int, value: int) -> None:
+    def note_drawn(self, oid: int, value: int) -> None:
         """The session has been given a value."""
         self._values[oid] = value
         self._last = oid
@@ -54,7 +54,7 @@ class SessionSequences:
         self._refuse_if_read_only(item, "setval()")
         self._session.node.sequences.set_value(item, value, is_called)
         if is_called:
-            self.drawn(oid, value)
+            self.note_drawn(oid, value)
 
     def forget(self) -> None:
         """DISCARD SEQUENCES."""

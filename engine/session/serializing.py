@@ -35,7 +35,7 @@ def storage_ids(catalog: Catalog, locks: Locks) -> list[int]:
 
 
 @asynccontextmanager
-async def watched(session: SessionCore, locks: Locks) -> AsyncIterator[None]:
+async def watch_serializable(session: SessionCore, locks: Locks) -> AsyncIterator[None]:
     """Around a statement with these table locks: it reads every table that it locks, and what it writes is told.
     Raises 40001."""
     transaction = session.transaction

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from engine.session.interface import SessionCore
 
 
-def examined(session: SessionCore, name: str) -> str:
+def show_checked(session: SessionCore, name: str) -> str:
     """The value in force of a setting of the server. Raises 42501."""
     configuration = session.present.configuration
     if name not in postgres_parameters() and not sees_files(session):
         raise SqlError("42501", f'must be superuser or have privileges of pg_read_all_settings to examine "{name}"')
-    return SERVER_DEFINITIONS[name].default if configuration is None else configuration.shown(name)
+    return SERVER_DEFINITIONS[name].default if configuration is None else configuration.show_value(name)
 
 
 def server_settings(session: SessionCore) -> list[tuple[str, str]]:
     """(name, value) of the server's settings that the user may see."""
     sees = sees_files(session)
-    return [(name, examined(session, name)) for name in SERVER_DEFINITIONS if sees or name in postgres_parameters()]
+    return [(name, show_checked(session, name)) for name in SERVER_DEFINITIONS if sees or name in postgres_parameters()]
 
 
 def sees_files(session: SessionCore) -> bool:

@@ -34,7 +34,7 @@ from engine.session import statement_log
 from engine.session.advisory import AdvisoryLocks
 from engine.session.asynchronous_commit import become_asynchronous
 from engine.session.client import Client
-from engine.session.errors import aborted, canceled
+from engine.session.errors import aborted_error, canceled_error
 from engine.session.functions import FunctionServices
 from engine.session.identity import Identity
 from engine.session.interface import SessionParts
@@ -161,7 +161,7 @@ class Session:
         self.views = parts.views(self)
         self.temporary = parts.temporary(self)
         self.process_id, self.secret = node.register(self)
-        node.activity.opened(self)
+        node.activity.count_open(self)
 
     def _begin_activity(self) -> None:
         """What others see of it (activity.py)."""
@@ -463,7 +463,7 @@ class Session:
     def refuse_in_failed_block(self, statement: ast.Statement) -> None:
         """25P02 for what a failed block does not take, before its names are looked up."""
         if not ends_block(statement.tree) and statement.text:
-            raise aborted()
+            raise aborted_error()
 
     def cancel(self, error: SqlError | None = None) -> None:
         """Ends the running statement with 57014, or with this error. A commit under way goes on."""
@@ -471,16 +471,16 @@ class Session:
             return
         client = self.client
         if client.canceler is not None:
-            client.canceler(error or canceled())
+            client.canceler(error or canceled_error())
         elif self.task is not None and not self.task.done():
-            self.cancel_error = error or canceled()
+            self.cancel_error = error or canceled_error()
             if self.running:
                 self.task.cancel()
         elif self.transaction is not None and self.transaction.waiting is not None:
-            self.transaction.waiting.cancel(error or canceled())
+            self.transaction.waiting.cancel(error or canceled_error())
         else:
             for work in self.work.values():
-                work.cancel(error or canceled())
+                work.cancel(error or canceled_error())
             if error is not None and error.severity == "FATAL" and client.terminator is not None:
                 client.terminator(error)
 
@@ -540,8 +540,8 @@ class Session:
                 await self.temporary.drop()
         finally:
             self.leave_past()
-            self.node.activity.closed(self)
-            statement_log.disconnected(self)
+            self.node.activity.count_close(self)
+            statement_log.log_disconnection(self)
             self.node.unregister(self.process_id)
             self._fall_apart()
 

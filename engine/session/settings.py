@@ -516,7 +516,7 @@ def check(name: str, value: str | None) -> str | None:
     if definition is None and not is_custom(name.lower()):
         known = postgres_parameters().get(name.lower())
         if known is None:
-            raise _unknown(name)
+            raise _unknown_error(name)
         if not known.without_effect:
             raise SqlError("55P02", f'parameter "{known.name}" cannot be changed')
     if definition is not None and definition.context == "internal":
@@ -530,7 +530,7 @@ def check_for_all(name: str, value: str | None) -> str | None:
     if key in NOT_IN_FILE:
         raise SqlError("55P02", f'parameter "{name}" cannot be changed')
     if not _is_listed(key):
-        raise _unknown(name)
+        raise _unknown_error(name)
     if value is not None and "\n" in value:
         raise SqlError("22023", "parameter value for ALTER SYSTEM must not contain a newline")
     server = SERVER_DEFINITIONS.get(key)
@@ -561,8 +561,8 @@ class Settings:
         except KeyError:
             known = postgres_parameters().get(name.lower())
             if known is None:
-                raise _unknown(name) from None
-            return known.shown
+                raise _unknown_error(name) from None
+            return known.shown_value
 
     def find(self, name: str) -> str | None:
         return self._values.get(name.lower())
@@ -570,7 +570,7 @@ class Settings:
     def items(self) -> list[tuple[str, str]]:
         """(name, value) of every one, those of PostgreSQL that there are not here included, the server's left out."""
         others = {
-            key: item.shown
+            key: item.shown_value
             for key, item in postgres_parameters().items()
             if key not in self._values and key not in SERVER_DEFINITIONS
         }
@@ -601,7 +601,7 @@ class Settings:
 
     def follow(self, name: str, before: str | None, value: str | None) -> None:
         """The server's default is another one: a session that has the one before gets it. None: Shoal's own."""
-        own = DEFINITIONS[name].default if name in DEFINITIONS else postgres_parameters()[name].shown
+        own = DEFINITIONS[name].default if name in DEFINITIONS else postgres_parameters()[name].shown_value
         before, value = (own if item is None else check(name, item) or "" for item in (before, value))
         for values in (self._session_defaults, self._at_begin, self._lasting):
             if values is not None and values.get(name) == before:
@@ -763,5 +763,5 @@ def is_custom(name: str) -> bool:
     return bool(re.fullmatch(r"[a-z_][a-z0-9_$]*(\.[a-z_][a-z0-9_$]*)+", name))
 
 
-def _unknown(name: str) -> SqlError:
+def _unknown_error(name: str) -> SqlError:
     return SqlError("42704", f'unrecognized configuration parameter "{name}"')

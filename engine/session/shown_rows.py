@@ -29,10 +29,10 @@ def narrow(session: SessionCore, error: SqlError) -> None:
     error.detail = None
     if user is not None:
         with suppress(SqlError):  # of a statement whose tables have changed meanwhile
-            error.detail = detail.narrowed(session.catalog, user, lambda table: _given(session, table))
+            error.detail = detail.narrow(session.catalog, user, lambda table: _get_given(session, table))
 
 
-def _given(session: SessionCore, table: Table) -> frozenset[int]:
+def _get_given(session: SessionCore, table: Table) -> frozenset[int]:
     """The columns of a table that the statement that runs gives values."""
     prepared = session.shown
     if isinstance(prepared, bytes):  # of one statement that had a plan for its text

@@ -38,7 +38,7 @@ _TRACED = 16_384  # characters at either end of a statement, where the comment w
 _VALUE = re.compile(r'"[^"]*"|\'[^\']*\'')
 
 
-def failed(session: Session, error: SqlError, severity: str) -> None:
+def log_failure(session: Session, error: SqlError, severity: str) -> None:
     """A client is told of an error of severity ERROR or FATAL."""
     level = LOG_LEVELS.index(severity.lower())
     settings = session.settings
@@ -47,7 +47,7 @@ def failed(session: Session, error: SqlError, severity: str) -> None:
     fields = _fields(session)
     fields["sqlstate"] = error.sqlstate
     if level >= LOG_LEVELS.index(settings.get("log_min_error_statement")):
-        statement = shown(session)
+        statement = show_session(session)
         if statement:
             fields["statement"] = statement
     message = error.message
@@ -66,25 +66,25 @@ def ran(session: Session, prepared: Prepared, took: float) -> None:
     log.info("statement took %.3f ms", took * 1000, extra={"fields": fields})
 
 
-def connected(session: Session) -> None:
+def log_connection(session: Session) -> None:
     """A client has been let in."""
     if session.settings.get("log_connections") == "on":
         log.info("connection authorized", extra={"fields": _who(session)})
 
 
-def refused(peer: object, error: SqlError) -> None:
+def log_refusal(peer: object, error: SqlError) -> None:
     """Somebody was not let in."""
     client = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) >= 2 else "local"
     log.warning("%s", error.message, extra={"fields": {"client": client, "sqlstate": error.sqlstate}})
 
 
-def disconnected(session: Session) -> None:
+def log_disconnection(session: Session) -> None:
     if session.settings.get("log_disconnections") == "on":
         seconds = (session.node.clock() - session.client.since) / 1e6
         log.info("disconnected", extra={"fields": _who(session) | {"session_s": round(seconds, 3)}})
 
 
-def shown(session: Session) -> str:
+def show_session(session: Session) -> str:
     """The statement that runs, or ran last, without its constants; '' where it cannot be read, or not soon."""
     statement = session.shown
     if isinstance(statement, Prepared):

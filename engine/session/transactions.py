@@ -18,7 +18,7 @@ from catalog.errors import SqlError, forget_frames
 from engine.columnar.ahead import announce
 from engine.execute.deferred import check
 from engine.session import safe_snapshots, two_phase
-from engine.session.errors import aborted
+from engine.session.errors import aborted_error
 from engine.session.prepared import Prepared
 from engine.session.shown_rows import narrow
 from engine.sql import ast
@@ -106,12 +106,12 @@ class TransactionControl:
             raise
         # From here on the transaction is sequenced: it will be durable, or the node stops.
         try:
-            return self._committed(transaction, lsn, row)
+            return self._finish_commit(transaction, lsn, row)
         except BaseException as error:
             session.node.store.of(0).fail(error)  # nothing may say that it has failed
             raise
 
-    def _committed(self, transaction: Transaction, lsn: int, row: bytes | None) -> int:
+    def _finish_commit(self, transaction: Transaction, lsn: int, row: bytes | None) -> int:
         """What follows from a transaction that is sequenced. Returns the LSN to wait for."""
         session = self.session
         node = session.node
@@ -137,7 +137,7 @@ class TransactionControl:
                 lsn = node.commits.both(lsn, logged)  # it may have drawn values from sequences
         session.settings.end_transaction(True)
         if notifying is not None:
-            notifying.committed(row, lsn, node.commits)
+            notifying.on_committed(row, lsn, node.commits)
         if session.advisory_held is not None:
             session.advisory_held.end_transaction()
         if session.portals:
@@ -200,7 +200,7 @@ class TransactionControl:
     def _let_go(self, transaction: Transaction) -> None:
         session = self.session
         if transaction.changed_objects:
-            session.node.held.abandoned(transaction.changed_objects)
+            session.node.held.on_abandoned(transaction.changed_objects)
         if transaction.exclusive:
             session.node.exclusive_tables -= 1
             transaction.exclusive = False
@@ -300,7 +300,7 @@ class TransactionControl:
         session = self.session
         if session.in_block:
             if session.status == "E":
-                raise aborted()
+                raise aborted_error()
             session.warn("25001", "there is already a transaction in progress")
         transaction = session.transaction or self.begin_implicit()
         session.in_block = transaction.in_block = True
@@ -349,7 +349,7 @@ class TransactionControl:
             self._roll_back_to(transaction, name)
             return "ROLLBACK"
         if session.status == "E":
-            raise aborted()
+            raise aborted_error()
         if kind == "savepoint":
             transaction.savepoint(name, session.settings.state())
             made = transaction.savepoints[-1]

@@ -9,7 +9,7 @@ from catalog.encodings import encoding_named
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may_set
 from engine.session import safe_snapshots
-from engine.session.server_settings import examined, server_settings
+from engine.session.server_settings import server_settings, show_checked
 from engine.session.settings import (
     DEFINITIONS,
     IDENTITIES,
@@ -45,7 +45,7 @@ class SessionVariables:
         session = self._session
         key = name.lower()
         if key not in OF_TRANSACTION:
-            return examined(session, key) if key in SERVER_DEFINITIONS else session.settings.get(name)
+            return show_checked(session, key) if key in SERVER_DEFINITIONS else session.settings.get(name)
         transaction = session.transaction if session.in_block else None
         if key == "transaction_isolation":
             default = session.settings.get("default_transaction_isolation")
@@ -60,7 +60,7 @@ class SessionVariables:
         read_only = session.default_read_only if transaction is None else transaction.read_only
         return "on" if read_only else "off"
 
-    def shown(self) -> list[tuple[str, str]]:
+    def list_shown(self) -> list[tuple[str, str]]:
         """(name, value) of every setting, as SHOW prints it."""
         session = self._session
         found = [
@@ -150,7 +150,7 @@ class SessionVariables:
         """What a setting's own check cannot know. Raises 22023 for a `default_tablespace` that does not exist, 0A000
         for an encoding that nodes of a cluster do not speak, 42501 for what is for superusers, and whom they let."""
         session = self._session
-        if value is not None and name.lower() not in DEFINITIONS and len(value) > session.memory.left():
+        if value is not None and name.lower() not in DEFINITIONS and len(value) > session.memory.get_left():
             raise session.memory.refusal()
         if not may_set(session.catalog, self._identity.user, name):
             if is_for_superusers(name):

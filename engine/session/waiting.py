@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from catalog.errors import SqlError, told
+from catalog.errors import SqlError, as_sql_error
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Work:
         self.taken_by: object = None  # the run of the statement that has been given the result
         self._callbacks: list[Callable[[], None]] = []
         self._task = asyncio.ensure_future(work)
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._note_end)
 
     @property
     def done(self) -> bool:
@@ -51,7 +51,7 @@ class Work:
             self.error = error
             self._task.cancel()
 
-    def _ended(self, task: asyncio.Future[object]) -> None:
+    def _note_end(self, task: asyncio.Future[object]) -> None:
         if not task.cancelled():
             self.error = self.error or _as_error(task.exception())
         elif self.error is None:
@@ -69,7 +69,7 @@ class DurabilityWait:
         self._left = len(positions)
         self._callbacks: list[Callable[[], None]] = []
         for position in positions:
-            node.commits.wait(position, self._reached, self.cancel)
+            node.commits.wait(position, self._wake, self.cancel)
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
         if self._left:
@@ -83,7 +83,7 @@ class DurabilityWait:
             self.error = error
             self._end()
 
-    def _reached(self) -> None:
+    def _wake(self) -> None:
         if self._left > 0:
             self._left -= 1
             if not self._left:
@@ -104,7 +104,7 @@ def wait_for_met(node: Node, late: int) -> None:
 
 
 def _as_error(error: BaseException | None) -> Exception | None:
-    return None if error is None else told(error)
+    return None if error is None else as_sql_error(error)
 
 
 class _Worker(Protocol):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.node.node import resolve
-from engine.session.errors import canceled, transaction_error
+from engine.session.errors import canceled_error, transaction_error
 from engine.storage.moments import Lsn
 from engine.txn.commit import Acknowledge, Lost
 from engine.txn.interface import LockWait
@@ -69,7 +69,7 @@ class Waits:
         try:
             await future
         except asyncio.CancelledError:
-            ticket.cancel(canceled())
+            ticket.cancel(canceled_error())
             raise
         finally:
             if timer is not None:

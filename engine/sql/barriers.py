@@ -51,7 +51,7 @@ def _has_columns(node: object) -> bool:
     return any(isinstance(item, tree.Var) for item in walk(node))
 
 
-def settled(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
+def mark_barriers(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
     """The statement with those views marked that are to stay apart."""
     if not any(is_barrier(catalog.get(oid)) for oid in analyzed.relations):
         return analyzed
@@ -112,12 +112,12 @@ def conditions_of_change(levels: Sequence[tuple[View, tree.Expr | None]], where:
     guard: list[tree.Expr] = []
     for view, condition in (*reversed(levels), (None, where)):
         for part in conjuncts(condition):
-            found.append(_guarded(guard, part) if guard and tells(part) else part)
+            found.append(_guard(guard, part) if guard and tells(part) else part)
         if is_barrier(view):
             guard = list(found)
     return found
 
 
-def _guarded(guard: Sequence[tree.Expr], condition: tree.Expr) -> tree.Expr:
+def _guard(guard: Sequence[tree.Expr], condition: tree.Expr) -> tree.Expr:
     holds = guard[0] if len(guard) == 1 else tree.BoolExpr("and", tuple(guard), BOOL_REF)
     return tree.CaseExpr(None, ((holds, condition),), tree.Const(False, BOOL_REF), BOOL_REF)

@@ -25,7 +25,7 @@ from engine.sql.deparse_expressions import (
     quote_identifier,
     quote_literal,
 )
-from engine.sql.deparse_names import merged_pairs, unused
+from engine.sql.deparse_names import merged_pairs, unused_name
 
 __all__ = ["deparse_expression", "deparse_query", "quote_identifier", "quote_literal"]
 
@@ -140,7 +140,7 @@ class _Printer(ExpressionPrinter):
                 self.add(" ON (")
                 for position, expr in enumerate(query.distinct):
                     self.add(", " if position else "")
-                    self.grouped(expr)
+                    self.print_grouped(expr)
                 self.add(")")
         self.targets(query, names, named)
         self.from_clause(query)
@@ -192,14 +192,14 @@ class _Printer(ExpressionPrinter):
         if not query.grouping_sets:
             for position, expr in enumerate(query.group_by):
                 self.add(", " if position else "")
-                self.grouped(expr)
+                self.print_grouped(expr)
             return
         self.add("GROUPING SETS (")
         for position, indexes in enumerate(query.grouping_sets):
             self.add(", (" if position else "(")
             for place, index in enumerate(indexes):
                 self.add(", " if place else "")
-                self.grouped(query.group_by[index])
+                self.print_grouped(query.group_by[index])
             self.add(")")
         self.add(")")
 
@@ -213,7 +213,7 @@ class _Printer(ExpressionPrinter):
                     number = next(i for i, item in enumerate(query.targets, 1) if item.expression == clause.expression)
                     self.add(str(number))
                 else:
-                    self.grouped(clause.expression)
+                    self.print_grouped(clause.expression)
                 self.direction(clause)
         if query.offset is not None:
             self.keyword(" OFFSET ", -STANDARD, STANDARD, 0)
@@ -340,7 +340,7 @@ class _Printer(ExpressionPrinter):
         merged = [column.name for column in entry.columns[: entry.merged]]
         used = {*merged, *named.values()}
         rest = _columns_of_join(level, item)[entry.merged :]
-        names = merged + [named.get(key) or unused(level.columns[key[0]][key[1]], used) for key in rest]
+        names = merged + [named.get(key) or unused_name(level.columns[key[0]][key[1]], used) for key in rest]
         real = [_name_in(level, pair[0]) for pair in merged_pairs(level.entries, item)]
         real += [level.columns[relation][column] for relation, column in rest]
         return names if len(set(names)) < len(names) or names != real else []

@@ -599,7 +599,7 @@ class ExpressionPrinter:
             self.add("PARTITION BY ")
             for position, expr in enumerate(window.partition_by):
                 self.add(", " if position else "")
-                self.grouped(expr)
+                self.print_grouped(expr)
             separator = " "
         if window.order_by:
             self.add(f"{separator}ORDER BY ")
@@ -608,14 +608,14 @@ class ExpressionPrinter:
         frame = (window.frame_mode, window.frame_start[0], window.frame_end[0], window.exclude)
         if frame != ("range", "unbounded_preceding", "current_row", ""):
             self.add(f"{separator}{window.frame_mode.upper()} BETWEEN ")
-            self.bound(window.frame_start)
+            self.print_bound(window.frame_start)
             self.add(" AND ")
-            self.bound(window.frame_end)
+            self.print_bound(window.frame_end)
             if window.exclude:
                 self.add(f" EXCLUDE {window.exclude.upper().replace('_', ' ')}")
         self.add(")")
 
-    def bound(self, bound: tuple[str, tree.Expr | None]) -> None:
+    def print_bound(self, bound: tuple[str, tree.Expr | None]) -> None:
         kind, offset = bound
         if offset is not None:
             self.expression(offset, False)
@@ -626,7 +626,7 @@ class ExpressionPrinter:
         for position, clause in enumerate(clauses):
             if position:
                 self.add(", ")
-            self.grouped(clause.expression)
+            self.print_grouped(clause.expression)
             self.direction(clause)
 
     def direction(self, clause: tree.SortClause) -> None:
@@ -635,7 +635,7 @@ class ExpressionPrinter:
         elif clause.nulls_first:
             self.add(" NULLS FIRST")
 
-    def grouped(self, expr: tree.Expr) -> None:
+    def print_grouped(self, expr: tree.Expr) -> None:
         """get_rule_sortgroupclause: an expression of ORDER BY or GROUP BY, not to be taken for a name or number."""
         if isinstance(expr, tree.Const):
             self.const(expr, 1)

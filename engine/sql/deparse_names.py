@@ -27,11 +27,11 @@ def present_names(entry: tree.RangeTable, kept: frozenset[int]) -> dict[int, str
     used = set(names.values())
     for column in entry.table.columns:
         if column.number not in kept:
-            names[column.number] = unused(column.name, used)
+            names[column.number] = unused_name(column.name, used)
     return {number: names[number] for number in numbers}
 
 
-def unused(name: str, used: set[str]) -> str:
+def unused_name(name: str, used: set[str]) -> str:
     """The name, with a number behind it if it is in use; it is now."""
     found, number = name, 0
     while found in used:

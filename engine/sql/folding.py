@@ -72,10 +72,10 @@ class Folding:
             return True, node.number > self._literals
         known = self._known.get(id(node))
         if known is None:  # each call asks for all within it
-            known = self._known[id(node)] = (node, self._looked(node))
+            known = self._known[id(node)] = (node, self._examine(node))
         return known[1]
 
-    def _looked(self, node: object) -> tuple[bool, bool]:
+    def _examine(self, node: object) -> tuple[bool, bool]:
         if isinstance(node, tree.FuncExpr):
             found = [self._look(argument) for argument in node.arguments]
             nullable = any(nullable for _, nullable in found)

@@ -82,7 +82,7 @@ def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
     parts = _split(sql)
     if not 0 < len(parts) >> 1 <= _MAX_LITERALS:
         return None
-    template, literals, kinds = _lifted(parts)
+    template, literals, kinds = _lift(parts)
     known = template + kinds
     kept = _verdicts.get(known, _UNKNOWN)
     if kept is _UNKNOWN:
@@ -92,7 +92,7 @@ def lift(sql: bytes) -> tuple[bytes, list[bytes], bytes] | None:
     if kept is None:
         return None
     if kept:
-        template, literals, kinds = _lifted(_with_literals(_split(sql), kept))
+        template, literals, kinds = _lift(_with_literals(_split(sql), kept))
     # A dollar sign of the text itself could be taken for a placeholder, or open a quoted string.
     if b"$" in sql and template.count(b"$") != len(literals):
         return None
@@ -105,7 +105,7 @@ def _split(sql: bytes) -> list[bytes]:
     return _without_identifiers(parts) if b'"' in sql else parts
 
 
-def _lifted(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
+def _lift(parts: list[bytes]) -> tuple[bytes, list[bytes], bytes]:
     """Template, literals and kinds; in `parts` placeholders take the place of literals."""
     found = parts[1::2]
     if max(map(len, found)) < 10 and b"".join(found).isdigit():  # nothing but int4, as most often
@@ -137,7 +137,7 @@ def _verdict(sql: bytes, texts: list[bytes], template: bytes, kinds: bytes) -> t
     if kept:
         parts = _with_literals(_split(sql), kept)
         texts = parts[0::2]
-        template, _, kinds = _lifted(parts)
+        template, _, kinds = _lift(parts)
         template = _INTERVAL.sub(rb"\1 x", template)
     return kept if _is_safe(texts, template, kinds) else None
 

@@ -41,23 +41,23 @@ _EVIDENT: Final = re.compile(
 _NAMING_COLUMNS: Final = frozenset(("group_by", "order_by", "distinct"))
 
 
-def described(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
-    """(queryid, text) of any statement; see `normalized` and `without_secrets`."""
+def describe_statement(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
+    """(queryid, text) of any statement; see `normalize_statement` and `without_secrets`."""
     if isinstance(statement.tree, _QUERIES):
-        return normalized(statement, relations, conforming)
+        return normalize_statement(statement, relations, conforming)
     return without_secrets(statement, conforming)
 
 
-def normalized(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
+def normalize_statement(statement: ast.Statement, relations: Sequence[int], conforming: bool) -> tuple[int, str]:
     """(queryid, text) of a query or a change. `relations`: OIDs of what its names lead to; `conforming`:
     standard_conforming_strings."""
-    statement, places = _shortened(statement)
-    found = _spliced(statement, places, conforming) or _replaced(statement, places, conforming)
+    statement, places = _shorten(statement)
+    found = _splice(statement, places, conforming) or _replace(statement, places, conforming)
     text, canonical = found
     return _hash([*map(str, relations), canonical]), text
 
 
-def _shortened(statement: ast.Statement) -> tuple[ast.Statement, set[int]]:
+def _shorten(statement: ast.Statement) -> tuple[ast.Statement, set[int]]:
     """The statement with one constant in place of each long list of integers, much as PostgreSQL 18 shows them; and
     where the constants are written in its text."""
     found, lists = _constants(statement.tree) if statement.constants else (set[int](), dict[int, int]())
@@ -77,8 +77,8 @@ def _shortened(statement: ast.Statement) -> tuple[ast.Statement, set[int]]:
     return replace(statement, text="".join(pieces)), moved
 
 
-def _spliced(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str] | None:
-    """As `_replaced`, for nearly every text at a third of its price: the constants are cut out where the tree says that
+def _splice(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str] | None:
+    """As `_replace`, for nearly every text at a third of its price: the constants are cut out where the tree says that
     they are. None for what has to be scanned to be understood."""
     text = statement.text
     if not text.isascii() or '"' in text or "--" in text or "/*" in text or (not conforming and "\\" in text):
@@ -102,12 +102,12 @@ def _spliced(statement: ast.Statement, places: set[int], conforming: bool) -> tu
 
 def without_values(statement: ast.Statement, conforming: bool) -> str:
     """The text of any statement without constants and strings, whatever they are, as logs have it."""
-    statement, places = _shortened(statement)
+    statement, places = _shorten(statement)
     strings = {token.start for token in _tokens(statement.text, conforming) if token.key in _STRINGS}
-    return _replaced(statement, places | strings, conforming)[0]
+    return _replace(statement, places | strings, conforming)[0]
 
 
-def _replaced(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str]:
+def _replace(statement: ast.Statement, places: set[int], conforming: bool) -> tuple[str, str]:
     """The text with what begins at these places replaced by parameters; and what is the same for all texts that differ
     in these, in spaces, comments and case only."""
     text = statement.text

@@ -135,30 +135,30 @@ class _Splitter:
         for name in self.ctes:
             if name in self.own:
                 continue
-            readers = sum(name in self._needed(self.direct[part]) for part in self.own)
-            if readers + (name in self._needed(self.direct_main)) > 1:
+            readers = sum(name in self._get_needed(self.direct[part]) for part in self.own)
+            if readers + (name in self._get_needed(self.direct_main)) > 1:
                 self.own.add(name)
                 return True
         return False
 
-    def _needed(self, names: Iterable[str]) -> set[str]:
+    def _get_needed(self, names: Iterable[str]) -> set[str]:
         """The WITH queries that stand in a part which refers to `names`: through those that are no parts."""
-        return self._reached(names, self.own)
+        return self._get_reached(names, self.own)
 
     def parts(self) -> Parts:
-        read = self._reached(self.direct_main)
+        read = self._get_reached(self.direct_main)
         first = [name for name in self.ctes if name in self.own and name in read]
         left = [name for name, cte in self.ctes.items() if name not in read and not isinstance(cte.query, tree.Query)]
         later: list[str] = []
         for name in reversed(left):  # the last one first, as PostgreSQL runs them
-            needed = self._reached([name])
+            needed = self._get_reached([name])
             later += [
                 other for other in self.ctes if other in needed and other in self.own and other not in (*first, *later)
             ]
         if isinstance(self.root, tree.Query):
             first, later = [*first, *later], []
-        used = {name for user in (*first, *later) for name in self._needed(self.direct[user])}
-        used |= self._needed(self.direct_main)
+        used = {name for user in (*first, *later) for name in self._get_needed(self.direct[user])}
+        used |= self._get_needed(self.direct_main)
         results = {
             name: _result(FIRST_RESULT_OID + number, self.ctes[name])
             for number, name in enumerate(self.ctes)
@@ -170,7 +170,7 @@ class _Splitter:
             tuple(self._part(name, results) for name in first), main, tuple(self._part(name, results) for name in later)
         )
 
-    def _reached(self, names: Iterable[str], ends: Container[str] = ()) -> set[str]:
+    def _get_reached(self, names: Iterable[str], ends: Container[str] = ()) -> set[str]:
         """The WITH queries that `names` refer to, directly or through others, but not through `ends`."""
         found: set[str] = set()
         waiting = list(names)
@@ -188,7 +188,7 @@ class _Splitter:
 
     def _ctes(self, names: Iterable[str], results: dict[str, VirtualTable]) -> tuple[tree.Cte, ...]:
         """The WITH clause of a part that refers to `names`: results of other parts, and queries of its own."""
-        needed = self._needed(names)
+        needed = self._get_needed(names)
         found = []
         for name, cte in self.ctes.items():
             if name not in needed:
@@ -216,17 +216,17 @@ def _adopt(statement: tree.Statement, ctes: Sequence[tree.Cte]) -> tree.Statemen
         return statement
     names = {cte.name: _OUTER + cte.name for cte in ctes}
 
-    def lowered(item: object, depth: int) -> object:
+    def lower_levels(item: object, depth: int) -> object:
         if isinstance(item, tree.RangeCte) and item.levels_up == depth:
             return replace(item, name=names[item.name], levels_up=item.levels_up - 1)
         return item
 
-    inner = transform(statement, lowered)
+    inner = transform(statement, lower_levels)
     assert isinstance(inner, (tree.Query, tree.Insert, tree.Update, tree.Delete, tree.Merge))
-    return replace(inner, ctes=(*(_renamed(cte, names) for cte in ctes), *inner.ctes))
+    return replace(inner, ctes=(*(_rename(cte, names) for cte in ctes), *inner.ctes))
 
 
-def _renamed(cte: tree.Cte, names: dict[str, str]) -> tree.Cte:
+def _rename(cte: tree.Cte, names: dict[str, str]) -> tree.Cte:
     def change(item: object, depth: int) -> object:
         if isinstance(item, tree.RangeCte) and item.levels_up == depth:
             return replace(item, name=names[item.name])

@@ -146,11 +146,11 @@ class _Needs:
         for index, entry in enumerate(node.range_table):
             needs = self._of_entry(index, level) if index in level.read else []
             if index in marked:
-                needs.append(self._wanted(self._relation(entry), role, "w"))
+                needs.append(self._make_need(self._relation(entry), role, "w"))
             self._entry(entry, needs, level)
         level.order.ctes += (inner for inner, _ in level.inlined.values())  # named further in
         for link in joined:
-            inner = self._nested(link.query, level)
+            inner = self._nest(link.query, level)
             if link.kind == "exists":
                 level.order.take_over(inner)
             else:
@@ -162,14 +162,14 @@ class _Needs:
         item = self._relation(level.statement.range_table[index])
         if level.named:
             self._name(item)
-        return [self._wanted(item, level.role, "r", level.read[index])]
+        return [self._make_need(item, level.role, "r", level.read[index])]
 
-    def _wanted(self, item: object, role: Role, letter: str, columns: Iterable[int] = ()) -> Need:
+    def _make_need(self, item: object, role: Role, letter: str, columns: Iterable[int] = ()) -> Need:
         return Need(partial(self._need, item, role, letter, columns), isinstance(item, View))
 
     def _ctes(self, node: tree.Statement, level: _Level) -> None:
         for cte in node.ctes:
-            inner = self._nested(cte.query, level)
+            inner = self._nest(cte.query, level)
             if isinstance(cte.query, tree.Query) and is_inlined(cte, node):
                 level.inlined[cte.name] = inner, stays(cte.query)
             else:
@@ -182,7 +182,7 @@ class _Needs:
                 level.order.own.append(Need(partial(self._built_in, entry.view, level.role), True))
                 return  # what it reads, it reads as a superuser
             view = None if entry.view is None else self.catalog.get(entry.view)
-            inner = self._nested(entry.query, level, self._view_role(view, level.role), view is None)
+            inner = self._nest(entry.query, level, self._view_role(view, level.role), view is None)
             inner.own[:0] = needs
             leaf = isinstance(level.statement, tree.Query) and level.statement.set_operation is not None
             apart = (stays_in_union if leaf else stays)(entry.query) or stays_barrier(view, entry.query)
@@ -215,9 +215,7 @@ class _Needs:
         owner = self.catalog.get(view.owner)
         return owner if isinstance(owner, Role) else role
 
-    def _nested(
-        self, node: tree.Statement, level: _Level, role: Role | None = None, named: bool | None = None
-    ) -> Order:
+    def _nest(self, node: tree.Statement, level: _Level, role: Role | None = None, named: bool | None = None) -> Order:
         """A query within another one. What it refers to there counts there, by the role of that level."""
         found = self.statement(node, role or level.role, level.named if named is None else level.named and named)
         for up, relation, column in _outer_columns(node):
@@ -230,7 +228,7 @@ class _Needs:
         sub-queries that somebody else looks at."""
         if isinstance(node, tree.Query):
             if all(node is not getattr(other, "query", other) for other in left_out):
-                level.order.sublinks.append(self._nested(node, level))
+                level.order.sublinks.append(self._nest(node, level))
         elif isinstance(node, tree.Var):
             if node.levels_up == 0:
                 self._refer(level, node.relation, node.column)
@@ -287,7 +285,7 @@ class _Needs:
                 self._entry(entry, needs, level)
         level.order.ctes += (inner for inner, _ in level.inlined.values())
         if isinstance(source, tree.Query):
-            level.order.add(self._nested(source, level), stays(source))
+            level.order.add(self._nest(source, level), stays(source))
         if isinstance(node, tree.Insert) and node.on_conflict is not None:
             for oid in node.on_conflict.index_oids:
                 numbers = (column.number for column in self.catalog.index(oid).columns)
@@ -320,7 +318,7 @@ class _Needs:
             assert isinstance(view, View)
             needs.append([Need(partial(self._passage, view, role, used, [letter for letter, _ in letters]), True)])
             role = self._view_role(view, role)
-        needs.append([self._wanted(table, role, letter, columns) for letter, columns in letters])
+        needs.append([self._make_need(table, role, letter, columns) for letter, columns in letters])
         return needs[0], [need for behind in needs[1:] for need in behind]
 
     def _passage(self, view: View, role: Role, used: tree.ViewUse, letters: Iterable[str]) -> None:

@@ -108,7 +108,7 @@ def _inner_step(name: str, annotation: str) -> str:
     """The same without leaves."""
     kept = "if type(part) not in leaves: found.append(part)"
     if many := _MANY.fullmatch(annotation):
-        if wrapped := _wrapped(many[1]):
+        if wrapped := _wrap(many[1]):
             return f"for item in node.{name}:\n        part = item.{wrapped}\n        {kept}"
         return f"for part in node.{name}:\n        {kept}"
     if _ROWS.fullmatch(annotation):
@@ -118,7 +118,7 @@ def _inner_step(name: str, annotation: str) -> str:
     return f"if node.{name}:\n        for part in flat(node.{name}):\n            {kept}"
 
 
-def _wrapped(name: str) -> str:
+def _wrap(name: str) -> str:
     """The only field with a node of a class that is there to say more of it; '' for other classes."""
     kind = getattr(tree, name)
     if not isinstance(kind, type) or kind not in (tree.Target, tree.SortClause, tree.Assignment):

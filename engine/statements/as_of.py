@@ -383,11 +383,11 @@ def _source(session: Session, clause: ast.AsOf, shared: Shared) -> _Source:
             runnable_expression(node, session.environment, None, None, _KIND, shared), session.key.format
         )
 
-        def said(context: ExecContext, values: Sequence[object]) -> object:
+        def say(context: ExecContext, values: Sequence[object]) -> object:
             value = text(context, values)
             return None if value is None else read(str(value))
 
-        return _Source(clause.kind, clause.location, parameters, said)
+        return _Source(clause.kind, clause.location, parameters, say)
     wanted = oids.TIMESTAMPTZ
     if clause.kind == "lsn":
         wanted = oids.PG_LSN if given == oids.PG_LSN else oids.INT8

@@ -18,7 +18,7 @@ from engine.checkpoint.capture import Capture
 from engine.ddl import branches
 from engine.ddl.objects import parent_of
 from engine.node.backups import Restoring
-from engine.past.far import joined, route
+from engine.past.far import join_spaces, route
 from engine.past.nodes import PastNode
 from engine.past.replay import open_still
 from engine.sql import ast
@@ -52,8 +52,8 @@ class Recent:
     def get(self, key: bytes) -> bytes | None:
         return self._node.store.current.get(key)
 
-    def changed(self, storage_id: int) -> Iterable[bytes]:
-        return _changed(self._present.of(storage_id), storage_id, self._node.at)
+    def get_changed(self, storage_id: int) -> Iterable[bytes]:
+        return _get_changed(self._present.of(storage_id), storage_id, self._node.at)
 
     async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
         rows = self._node.store.current.scan(*prefix_range(storage_prefix(storage_id)))
@@ -125,8 +125,8 @@ class Far:
     def get(self, key: bytes) -> bytes | None:
         return self._still.current.get(key)
 
-    def changed(self, storage_id: int) -> Iterable[bytes]:
-        return _changed(self._present.of(storage_id), storage_id, self._hold.lsn)
+    def get_changed(self, storage_id: int) -> Iterable[bytes]:
+        return _get_changed(self._present.of(storage_id), storage_id, self._hold.lsn)
 
     async def batches(self, storage_id: int) -> AsyncIterator[tuple[Column, Column]]:
         async for part in still_batches(self._still, storage_id):
@@ -144,7 +144,7 @@ class Far:
         self._node.close()
 
 
-def _changed(space: Tablespace, storage_id: int, since: Lsn) -> set[bytes]:
+def _get_changed(space: Tablespace, storage_id: int, since: Lsn) -> set[bytes]:
     """The keys that were written under a storage id after a moment, as of what is sequenced."""
     return {key for _, key in space.changed_since(storage_id, lsn_in(space.slot, since), space.sequenced_lsn)}
 
@@ -213,7 +213,7 @@ class InBackup:
     def get(self, key: bytes) -> bytes | None:
         return self._store.current.get(key)
 
-    def changed(self, storage_id: int) -> Iterable[bytes]:
+    def get_changed(self, storage_id: int) -> Iterable[bytes]:
         """Nothing leans on what is not stored here."""
         return ()
 
@@ -255,7 +255,7 @@ async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBa
     with ExitStack() as ending:
         status = node.restores[name] = Restoring()
         ending.callback(node.restores.pop, name)
-        for known in backups.filled():
+        for known in backups.get_filled():
             if known in node.shared_catalog.databases:  # the server had no time to remove it
                 await asyncio.to_thread(backups.let_go, known)
         paths = await backups.fill(statement.backup, moment.lsn, moment.time, name, status.report)
@@ -263,7 +263,7 @@ async def in_backup(session: Session, statement: ast.CreateDatabaseStmt) -> InBa
         for path in paths:
             spaces.append(await asyncio.to_thread(open_still, path, asyncio.get_running_loop()))
             ending.callback(spaces[-1].close)
-        store = spaces[0] if len(spaces) == 1 else joined(spaces)
+        store = spaces[0] if len(spaces) == 1 else join_spaces(spaces)
         found = PastNode(store, node.columnar, node, store.durable_lsn)
         found.read_catalogs()
         route(found, {space.tablespace_id: space for space in spaces})

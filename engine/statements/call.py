@@ -91,7 +91,7 @@ async def _run_body(
     """The rows of the last statement, as DataRow messages."""
     rows: list[bytes] = []
     for number, analyzed in enumerate(statements, 1):
-        prepared = planning.planned(session, portal.prepared.statement, analyzed, session.environment)
+        prepared = planning.plan_statement(session, portal.prepared.statement, analyzed, session.environment)
         prepared.tally = session.node.statements.nested
         last = number == len(statements) and found.call.type.oid != oids.VOID
         collector = Collector(session.memory)

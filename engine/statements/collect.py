@@ -33,7 +33,7 @@ class Collector:
     def complete(self, tag: str) -> None:
         pass
 
-    def suspended(self) -> None:
+    def suspend(self) -> None:
         pass
 
     def empty(self) -> None:
@@ -63,14 +63,14 @@ class Collector:
         return found
 
 
-def reformatted(rows: list[bytes], prepared: Prepared, have: Sequence[int], want: Sequence[int]) -> list[bytes]:
+def reformat_rows(rows: list[bytes], prepared: Prepared, have: Sequence[int], want: Sequence[int]) -> list[bytes]:
     """DataRow messages in other result formats: a cursor's rows were made before FETCH said which it wants."""
     types = [field.type for field in prepared.fields or ()]
     convert = [
         None if before == after else _converter(reference, after, prepared.key.format)
         for reference, before, after in zip(types, have, want, strict=True)
     ]
-    return [_converted(row, convert) for row in rows]
+    return [_convert(row, convert) for row in rows]
 
 
 def _converter(reference: TypeRef, code: int, settings: FormatSettings) -> Callable[[bytes], bytes]:
@@ -83,7 +83,7 @@ def _converter(reference: TypeRef, code: int, settings: FormatSettings) -> Calla
     return lambda value: write(receive(value))
 
 
-def _converted(row: bytes, convert: Sequence[Callable[[bytes], bytes] | None]) -> bytes:
+def _convert(row: bytes, convert: Sequence[Callable[[bytes], bytes] | None]) -> bytes:
     position = 7
     parts = [row[5:7]]
     for converter in convert:

@@ -67,13 +67,13 @@ class QueryPath:
         key = repr(values)  # 1.0 and 1.00 are equal, and not the same
         found = self._with_constants.get(key)
         if found is None:
-            found = self._substituted(values)
+            found = self._substitute(values)
             if len(self._with_constants) >= KEPT:
                 self._with_constants.pop(next(iter(self._with_constants)))
             self._with_constants[key] = found
         return found
 
-    def _substituted(self, values: dict[int, tuple[int, object]]) -> Self:
+    def _substitute(self, values: dict[int, tuple[int, object]]) -> Self:
         def change(node: object, depth: int) -> object:
             if isinstance(node, tree.Param) and node.number in values:
                 oid, value = values[node.number]
@@ -88,7 +88,7 @@ class QueryPath:
             return self  # as parameters they may pass, or fail in their turn
 
 
-def described(query: ColumnarQuery, head: str, verbose: bool) -> list[str]:
+def describe_plan(query: ColumnarQuery, head: str, verbose: bool) -> list[str]:
     """The lines of EXPLAIN."""
     found = [head]
     names = [table.name for table in query.tables] + [table.name for table in query.virtual_tables]
@@ -102,7 +102,7 @@ def described(query: ColumnarQuery, head: str, verbose: bool) -> list[str]:
 def parameter_values(query: ColumnarQuery, parameters: Sequence[object], context: ExecContext) -> list[object]:
     """The values of `query.parameters`, in their order. Raises TooLong where the worker is to compute them."""
     if query.computed:
-        computed = _computed(query, parameters, context)
+        computed = _compute(query, parameters, context)
     values: list[object] = []
     texts = dict(query.texts)
     for source, _ in query.parameters:
@@ -120,7 +120,7 @@ def parameter_values(query: ColumnarQuery, parameters: Sequence[object], context
     return values
 
 
-def _computed(query: ColumnarQuery, parameters: Sequence[object], context: ExecContext) -> list[object]:
+def _compute(query: ColumnarQuery, parameters: Sequence[object], context: ExecContext) -> list[object]:
     """What the engine computes for the query, of values that are not large. Raises TooLong."""
     if any(isinstance(value, str | bytes) and len(value) > HEAVY for value in parameters):
         raise TooLong

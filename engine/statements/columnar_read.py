@@ -12,7 +12,7 @@ from engine.columnar.generate import generate
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import ExecContext
 from engine.sql import tree
-from engine.statements.columnar_path import QueryPath, described, parameter_values
+from engine.statements.columnar_path import QueryPath, describe_plan, parameter_values
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ColumnarRead(QueryPath):
 
     def explain(self, command: str, verbose: bool) -> list[str]:
         """See `ColumnarPath` of rows_plan.py."""
-        return described(self.query, "Columnar Query", verbose)
+        return describe_plan(self.query, "Columnar Query", verbose)
 
 
 def _has_text_of_its_own(oid: int) -> bool:

@@ -31,7 +31,7 @@ from engine.node.stages import FILE_PREFIX
 from engine.session import serializing
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
-from engine.session.safe_snapshots import begun
+from engine.session.safe_snapshots import note_begin
 from engine.sql import ast
 from engine.sql.analyze import runnable_expression
 from engine.sql.parser import parse
@@ -212,7 +212,7 @@ def _known_columns(table: Table | VirtualTable, columns: Sequence[Column], optio
 async def _copy_to(
     session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions, sink: Sink
 ) -> int:
-    prepared = await _prepared(session, statement, whole, options)
+    prepared = await _prepare(session, statement, whole, options)
     prepared.tally = session.node.statements.nested
     fields = prepared.fields
     if fields is None:
@@ -236,7 +236,7 @@ async def _copy_to(
         turns = turns_of([field.type.oid for field in fields], encoding) if options.binary else []
         count = 0
         async for data, rows in lines:
-            sent = await _turned(bytes(data), turns) if turns else data
+            sent = await _turn(bytes(data), turns) if turns else data
             await sink.rows(sent if framing is None else framing.rows(bytes(sent)))
             count += rows
             progress.rows = count
@@ -250,10 +250,12 @@ async def _copy_to(
     return count
 
 
-async def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions) -> Prepared:
+async def _prepare(session: Session, statement: ast.CopyStmt, whole: ast.Statement, options: CopyOptions) -> Prepared:
     """The query behind COPY TO, planned, when nobody changes its tables any more."""
     if statement.query is not None:
-        return await running.locked(session, planning.prepare(session, whole.of(statement.query), ()), fixed=False)
+        return await running.lock_relations(
+            session, planning.prepare(session, whole.of(statement.query), ()), fixed=False
+        )
     relation, transaction = statement.relation, session.transaction
     assert relation is not None and transaction is not None
     while isinstance(found := _relation(session, relation, "from"), Table):
@@ -269,13 +271,13 @@ async def _prepared(session: Session, statement: ast.CopyStmt, whole: ast.Statem
     columns = _columns(found, statement.columns)
     if options.force_quote != "*":
         _known_columns(found, columns, "FORCE_QUOTE", options.force_quote)
-    schema = f"{_quoted(relation.schema)}." if relation.schema else ""
-    listed = ", ".join(_quoted(column.name) for column in columns)
-    (query,) = parse(f"SELECT {listed} FROM ONLY {schema}{_quoted(relation.name)}")
+    schema = f"{_quote(relation.schema)}." if relation.schema else ""
+    listed = ", ".join(_quote(column.name) for column in columns)
+    (query,) = parse(f"SELECT {listed} FROM ONLY {schema}{_quote(relation.name)}")
     return planning.prepare(session, query, ())
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -285,7 +287,7 @@ Lines = AsyncIterator[tuple[bytes, int]]
 async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> tuple[Lines, ResultStream | None]:
     """CopyData messages, one line each, in chunks with their number of rows; and the stream to be closed after them."""
     formats = (1,) * len(prepared.fields or ()) if options.binary else prepared.text_formats
-    prepared = await running.locked(session, prepared)
+    prepared = await running.lock_relations(session, prepared)
     plan = running.rows_plan(prepared)
     if options.arrow:
         paths.columnar_of(session, plan)
@@ -293,9 +295,9 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
         run = plan.row_function(formats)
         try:
             data, count = await running.execute_row_waiting(session, prepared, run, ())
-            return _one(await _copied(data, prepared, options), count), None
+            return _one(await _copy(data, prepared, options), count), None
         except StalePlan:
-            prepared = await running.locked(session, prepared)
+            prepared = await running.lock_relations(session, prepared)
             plan = running.rows_plan(prepared)
         except RowPathFull as full:
             refusal = running.elsewhere(session, plan, full)
@@ -303,16 +305,16 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
                 break
             with running.staying(session, refusal):
                 data, count = await running.execute_row_waiting(session, prepared, run, ())
-            return _one(await _copied(data, prepared, options), count), None
+            return _one(await _copy(data, prepared, options), count), None
     if not isinstance(plan.columnar, ColumnarRead) and options.arrow:
         not_supported("COPY of this query in the format arrow")
     if not isinstance(plan.columnar, ColumnarRead):
         portal = Portal(prepared, (), formats)
         await running.start(session, portal)
-        return _converted(portal, prepared, options), portal.stream
+        return _convert(portal, prepared, options), portal.stream
     transaction = session.transaction
     assert transaction is not None
-    await begun(session, transaction)
+    await note_begin(session, transaction)
     if transaction.serial is not None:
         transaction.serial.read_tables(serializing.storage_ids(session.catalog, plan.locks))
     running.fail_first(session, plan, ())
@@ -326,14 +328,14 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
         if options.csv
         else "copy_text"
     )
-    encoding = RowEncoding(kind, formats, session.key.format, _written(options))
+    encoding = RowEncoding(kind, formats, session.key.format, _encoder_options(options))
     stream = await session.node.columnar.rows(
         query, values, transaction, encoding, session.views.content(), memory=session.query_memory
     )
     return stream.__aiter__(), stream
 
 
-async def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
+async def _copy(data: bytes, prepared: Prepared, options: CopyOptions) -> bytes:
     """DataRow messages as CopyData messages; long ones in a thread."""
     if options.binary:
         return data_rows_to_tuples(data)
@@ -342,12 +344,12 @@ async def _copied(data: bytes, prepared: Prepared, options: CopyOptions) -> byte
     return await aside(data_rows_to_lines, data, prepared.fields or (), options)
 
 
-async def _turned(data: bytes, turns: Sequence[Turn | None]) -> bytes:
+async def _turn(data: bytes, turns: Sequence[Turn | None]) -> bytes:
     """Tuples with their texts in the client's encoding; long ones in a thread."""
     return turned_tuples(data, turns) if len(data) < LONG_ROWS else await aside(turned_tuples, data, turns)
 
 
-def _written(options: CopyOptions) -> tuple[tuple[str, str], ...]:
+def _encoder_options(options: CopyOptions) -> tuple[tuple[str, str], ...]:
     """The options as the worker's encoder reads them."""
     if options.is_binary:
         return ()
@@ -362,11 +364,11 @@ async def _one(data: bytes, count: int) -> Lines:
     yield data, count
 
 
-async def _converted(portal: Portal, prepared: Prepared, options: CopyOptions) -> Lines:
+async def _convert(portal: Portal, prepared: Prepared, options: CopyOptions) -> Lines:
     """A started portal's rows as lines."""
     if portal.pending_rows:
         data, count = portal.take(0)
-        yield await _copied(data, prepared, options), count
+        yield await _copy(data, prepared, options), count
     if portal.stream is not None:
         async for data, count in portal.chunks:
-            yield await _copied(data, prepared, options), count
+            yield await _copy(data, prepared, options), count

@@ -40,14 +40,14 @@ async def create_table_as(
         return await matviews.create(session, created, whole)
     types: tuple[int, ...] = ()
     if isinstance(query, ast.ExecuteStmt):
-        executed = prepared_statements.executed(session, query)
+        executed = prepared_statements.find_executed(session, query)
         types, parameters = executed.parameters.declared, await prepared_statements.arguments(session, query, executed)
         query, whole = executed.statement.tree, executed.statement
     if not isinstance(query, ast.SelectStmt):
         raise SqlError("42809", "prepared statement is not a SELECT")
     transaction = session.transaction or session.begin_implicit()
     transaction.refuse_if_read_only("CREATE TABLE AS")
-    source = await running.locked(session, planning.prepare(session, whole.of(query), types), fixed=False)
+    source = await running.lock_relations(session, planning.prepare(session, whole.of(query), types), fixed=False)
     columns = definition(created, source)
     known = session.environment.find_relation(created.relation.schema, created.relation.name)
     if known is not None and created.if_not_exists:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from engine.execute.context import Field
 from engine.session.portal import Portal
-from engine.session.positioned import Positions, check_options, scrolls, separated
+from engine.session.positioned import Positions, check_options, scrolls, separate_places
 from engine.sql import ast
 from engine.sql.tree import Query
 from engine.statements import planning, run
-from engine.statements.collect import Collector, reformatted
+from engine.statements.collect import Collector, reformat_rows
 
 if TYPE_CHECKING:
     from engine.session.answer import Sink
@@ -57,7 +57,7 @@ async def run_declare(session: Session, tree: ast.DeclareCursorStmt, portal: Por
     cursor.rows = rows.split()
     cursor.holding = rows.holding
     if places:
-        cursor.rows, found = separated(cursor.rows, width)
+        cursor.rows, found = separate_places(cursor.rows, width)
         if session.transaction is not None:  # else it is held, and begins where nothing can be changed through it
             locked = bool(query.row_marks)
             cursor.positions = Positions(places, locked, session.transaction, found)
@@ -133,7 +133,7 @@ async def run_fetch(session: Session, tree: ast.FetchStmt, portal: Portal, sink:
     taken = _window(cursor, tree) if cursor.rows is not None else await _next_rows(session, cursor, tree)
     if not tree.move and taken:
         if portal.formats != cursor.formats:
-            taken = reformatted(taken, cursor.prepared, cursor.formats, portal.formats)
+            taken = reformat_rows(taken, cursor.prepared, cursor.formats, portal.formats)
         await sink.rows(b"".join(taken))
     portal.count = len(taken)
     sink.complete(f"{'MOVE' if tree.move else 'FETCH'} {portal.count}")

@@ -25,7 +25,7 @@ from engine.bulk.encode import TableEncoder
 from engine.bulk.rows import RowSet
 from engine.bulk.spool import RowSpool
 from engine.columnar.datarow import RowEncoder
-from engine.execute.context import metered
+from engine.execute.context import begin_meter
 from engine.execute.writer import Checks
 from engine.partitions.writing import prepare_writer
 from engine.sql import tree
@@ -186,7 +186,7 @@ class DataChange:
         try:
             async for batch in batches:
                 for start in range(0, batch.num_rows, SLICE):
-                    metered(self.context)  # others have run since the slice before
+                    begin_meter(self.context)  # others have run since the slice before
                     count += self.write_slice(batch.slice(start, SLICE), stream.lsn, checks)
                     if batch.num_rows > SLICE:
                         await asyncio.sleep(0)
@@ -216,7 +216,7 @@ class DataChange:
                 checks[:] = todo
                 await self.session.wait_for(wait)
 
-    def done(self, count: int) -> Done:
+    def finish(self, count: int) -> Done:
         return Done(count, self.spool)
 
     async def attempt(self, stream: BatchStream) -> Done:
@@ -266,7 +266,7 @@ class DataChange:
         return self.transaction.isolation != READ_COMMITTED
 
 
-async def chained(first: list[Any], rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def chain_rows(first: list[Any], rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
     for batch in first:
         yield batch
     async for batch in rest:

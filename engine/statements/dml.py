@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.columnar.generate import ColumnarDml, generate_dml
 from engine.sql import tree
-from engine.statements.columnar_path import QueryPath, described
+from engine.statements.columnar_path import QueryPath, describe_plan
 from engine.statements.data_change import Call, Done
 from engine.statements.insert import Insertion
 from engine.statements.merge import Merging
@@ -44,7 +44,7 @@ class ColumnarChange(QueryPath):
 
     def explain(self, command: str, verbose: bool) -> list[str]:
         """See `ColumnarPath` of rows_plan.py."""
-        return described(self.dml.query, f"{command.title()} through Columnar Query", verbose)
+        return describe_plan(self.dml.query, f"{command.title()} through Columnar Query", verbose)
 
 
 async def run(call: Call) -> Done:

@@ -57,7 +57,7 @@ async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> l
     form = options.get("format", "text").lower()
     if form not in _FORMATS:
         raise SqlError("22023", f'unrecognized value for EXPLAIN option "format": "{form}"')
-    prepared, parameters = await _explained(session, explain, portal)
+    prepared, parameters = await _explain(session, explain, portal)
     run.fail_first(session, run.rows_plan(prepared), parameters)
     verbose = options.get("verbose", "off").lower() in _TRUE
     if options.get("analyze", "off").lower() not in _TRUE:
@@ -72,11 +72,11 @@ async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> l
     return _FORMATS[form]([*plan, *measured])
 
 
-async def _explained(session: Session, explain: ast.ExplainStmt, portal: Portal) -> tuple[Prepared, Sequence[object]]:
+async def _explain(session: Session, explain: ast.ExplainStmt, portal: Portal) -> tuple[Prepared, Sequence[object]]:
     """The plan of the statement that is explained, and the values of its parameters."""
     query = explain.query.query if isinstance(explain.query, ast.DeclareCursorStmt) else explain.query
     if isinstance(query, ast.ExecuteStmt):
-        prepared = prepared_statements.executed(session, query)
+        prepared = prepared_statements.find_executed(session, query)
         parameters: Sequence[object] = await prepared_statements.arguments(session, query, prepared)
         if not isinstance(prepared.plan, RowsPlan):
             what = "AS OF" if prepared.plan.is_planned_late else type(prepared.statement.tree).__name__

@@ -9,7 +9,7 @@ from catalog.errors import SqlError, stack_depth_exceeded
 from catalog.memory import LARGE, Holding, within
 from catalog.types.datetime import OfThisMoment, reading_constants
 from engine.foreground import aside
-from engine.session.errors import aborted
+from engine.session.errors import aborted_error
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, once_known
 from engine.session.statement_texts import utf8
@@ -38,7 +38,7 @@ async def parse_long(session: Session, name: bytes, sql: bytes, types: tuple[int
         planned = await aside(within, session.query_memory, planning.plan_present, session, sql, types)
         if planned is None:
             planned = await _plan_past(session, sql, types)
-        prepared = planning.remembered(session, sql, types, planned)
+        prepared = planning.remember_plan(session, sql, types, planned)
     return _keep(session, name, prepared)
 
 
@@ -59,7 +59,7 @@ def _keep(session: Session, name: bytes, prepared: Prepared) -> Prepared:
     return prepared
 
 
-def named(session: Session, name: bytes) -> Prepared:
+def get_prepared(session: Session, name: bytes) -> Prepared:
     """The prepared statement of that name, planned again if the schema changed. Raises 26000."""
     prepared = session.prepared.get(name)
     if prepared is None:
@@ -81,7 +81,7 @@ def bind(
     """Bind: a portal over the statement. Raises 42P03 for a name in use, 53200 for too large parameters."""
     prepared = _bindable(session, name, statement, parameters)
     values = bound_values(session, prepared, name, parameters, parameter_formats)
-    return _bound(session, name, Portal(prepared, values, prepared.formats(result_formats), name), parameters)
+    return _bind(session, name, Portal(prepared, values, prepared.formats(result_formats), name), parameters)
 
 
 async def bind_long(
@@ -96,13 +96,13 @@ async def bind_long(
     prepared = _bindable(session, name, statement, parameters)
     decode = partial(bound_values, session, prepared, name, parameters, parameter_formats)
     values = await aside(within, session.query_memory, decode)
-    return _bound(session, name, Portal(prepared, values, prepared.formats(result_formats), name), parameters)
+    return _bind(session, name, Portal(prepared, values, prepared.formats(result_formats), name), parameters)
 
 
 def _bindable(session: Session, name: bytes, statement: bytes, parameters: list[bytes | None]) -> Prepared:
-    prepared = named(session, statement)
+    prepared = get_prepared(session, statement)
     if session.status == "E" and not ends_transaction(prepared):
-        raise aborted()
+        raise aborted_error()
     if name and utf8(name) and name in session.portals:
         raise SqlError("42P03", f'cursor "{utf8(name)}" already exists')
     if isinstance(prepared.statement.tree, ast.FetchStmt):  # its columns are those of the cursor that there is now
@@ -116,7 +116,7 @@ def _bindable(session: Session, name: bytes, statement: bytes, parameters: list[
     return prepared
 
 
-def _bound(session: Session, name: bytes, portal: Portal, parameters: list[bytes | None]) -> Portal:
+def _bind(session: Session, name: bytes, portal: Portal, parameters: list[bytes | None]) -> Portal:
     old = session.portals.get(name)
     if old is not None:
         old.bound = None

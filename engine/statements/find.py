@@ -38,7 +38,7 @@ def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | No
         return None
     if prepared is None or prepared.catalog is not catalog:
         try:
-            prepared = planning.prepare_lifted(session, template, tags, not session.cache.met(key))
+            prepared = planning.prepare_lifted(session, template, tags, not session.cache.note_meeting(key))
         except PastWait:  # `run` waits until that is there
             return None
         planning.keep(session, key, prepared)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from catalog.functions import registry
 from catalog.functions.quoting import quote_identifier
-from engine.session.errors import aborted
+from engine.session.errors import aborted_error
 from engine.session.portal import Portal
 from engine.statements import planning
 from engine.statements import run as running
@@ -36,13 +36,13 @@ class FunctionCall:
     async def run(self, session: Session) -> bytes | None:
         """The result's bytes; what it stands on is durable. Raises 42883, 08P01, 25P02 and what the function does."""
         if session.status == "E":
-            raise aborted()
+            raise aborted_error()
         try:
             found = registry.function(self.function)
         except KeyError:
-            raise _unknown(self.function) from None
+            raise _unknown_error(self.function) from None
         if registry.is_inner(found.oid):
-            raise _unknown(found.oid)
+            raise _unknown_error(found.oid)
         if found.kind != "f" or found.returns_set:
             raise SqlError("0A000", f'cannot call function "{found.name}" via fastpath interface')
         wanted, given = len(found.argument_types), len(self.arguments)
@@ -64,5 +64,5 @@ class FunctionCall:
         return None if length < 0 else row[_HEAD + 4 :]
 
 
-def _unknown(oid: int) -> SqlError:
+def _unknown_error(oid: int) -> SqlError:
     return SqlError("42883", f"function with OID {oid} does not exist")

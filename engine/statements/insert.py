@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from catalog.errors import not_supported
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter
-from engine.bulk.insert import BulkInsert, Conflict, repeated
+from engine.bulk.insert import BulkInsert, Conflict, repeat_work
 from engine.bulk.partitioned import PartitionedInsert, concerns_itself
 from engine.bulk.rows import Row, RowSet
 from engine.bulk.thread import BulkThread
@@ -25,7 +25,7 @@ from engine.execute.writer import Checks
 from engine.partitions.writing import PartitionedWriter
 from engine.sql import tree
 from engine.sql.tree_walk import has_sublink
-from engine.statements.data_change import SLICE, Call, DataChange, Done, chained
+from engine.statements.data_change import SLICE, Call, DataChange, Done, chain_rows
 from engine.storage.columns import one_array, to_values
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.txn.interface import LockWait
@@ -54,10 +54,10 @@ class Insertion(DataChange):
         try:
             batches, ended, rest = await self.first_batches(stream)
             if ended or not self._in_bulk():
-                return self.done(await self._singly(chained(batches, rest)))
+                return self.finish(await self._singly(chain_rows(batches, rest)))
             if isinstance(self.writer, PartitionedWriter):
-                return self.done(await self._bulk_by_partition(self.writer, chained(batches, rest)))
-            return self.done(await self._bulk(chained(batches, rest)))
+                return self.finish(await self._bulk_by_partition(self.writer, chain_rows(batches, rest)))
+            return self.finish(await self._bulk(chain_rows(batches, rest)))
         finally:
             await stream.close()
 
@@ -102,7 +102,7 @@ class Insertion(DataChange):
             not_supported("INSERT ... SELECT with a sub-query in its defaults, ON CONFLICT or RETURNING")
         if self.part is not None and self.part.returned is not None:
             return plan.rows, found
-        return plan.encoded(self.formats), found
+        return plan.make_encoder(self.formats), found
 
     async def _singly(self, batches: AsyncIterator[Any]) -> int:
         run, places = self._row_plan()
@@ -175,7 +175,7 @@ class Insertion(DataChange):
                 number = 0 if table.key_columns else session.node.next_row_numbers(table, count)
                 bulk.look()
                 store = partial(thread.run, self._store, bulk, completer, batch, drawn, number)
-                for foreign, keys in await repeated(session, store):
+                for foreign, keys in await repeat_work(session, store):
                     await references.check(session, foreign, keys)
             await finish_recorded(self.session, self.transaction, thread, bulk)
         except Conflict as conflict:

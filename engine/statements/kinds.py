@@ -236,7 +236,7 @@ SCHEMA_CHANGES = (
         outside_blocks=lambda tree: None if tree.action == "alter" else f"{tree.action.upper()} TABLESPACE",
     ),
     StatementKind(ast.RoleStmt, run=roles.run, change=ddl_roles.role),
-    StatementKind(ast.OwnedStmt, run=roles.run, change=owned.owned),
+    StatementKind(ast.OwnedStmt, run=roles.run, change=owned.run_owned),
     _change(ast.CommentStmt, objects.comment, command="COMMENT"),
     _change(ast.GrantStmt, grants.grant, command=_grant_command),
     _change(ast.DefaultPrivilegesStmt, default_privileges.alter),

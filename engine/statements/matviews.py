@@ -20,12 +20,12 @@ from catalog.errors import SqlError
 from catalog.schema import Role, Table
 from catalog.system.objects import qualified_name
 from engine.ddl import names, ownership
-from engine.ddl.drop import emptied
+from engine.ddl.drop import empty_table
 from engine.ddl.views import refuse_whole_rows
 from engine.session.activity import query_text
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
-from engine.sql.analyze.routines import expanded
+from engine.sql.analyze.routines import expand_calls
 from engine.sql.analyze.views import sources_of, stored_query
 from engine.sql.deparse import deparse_query
 from engine.sql.parser import parse_select
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def _analyze(session: Session, query: ast.SelectStmt) -> tree.Analyzed:
-    analyzed = expanded(analyze(query, session.environment), session.environment)
+    analyzed = expand_calls(analyze(query, session.environment), session.environment)
     if analyzed.parameter_types:
         raise SqlError("0A000", "materialized views may not be defined using bound parameters")
     return analyzed
@@ -62,7 +62,7 @@ async def create(session: Session, created: ast.CreateTableAsStmt, whole: ast.St
     if known is not None and created.if_not_exists:
         session.warn("42P07", f'relation "{created.relation.name}" already exists, skipping', "NOTICE")
         return "CREATE MATERIALIZED VIEW"
-    source = await running.locked(session, planning.prepare(session, whole.of(query), ()), fixed=False)
+    source = await running.lock_relations(session, planning.prepare(session, whole.of(query), ()), fixed=False)
     analyzed = _analyze(session, query)  # as its relations are now that they are locked
     assert isinstance(analyzed.statement, tree.Query)
     await execute(session, definition(created, source))
@@ -110,7 +110,7 @@ async def refresh(session: Session, statement: ast.RefreshMatViewStmt) -> str:
     text = deparse_query(stored_query(found, session.environment), session.catalog)
     if not statement.concurrently:
         context = SessionDdl(session)
-        context.change(emptied(context, replace(found, query=None)))
+        context.change(empty_table(context, replace(found, query=None)))
     owner = session.catalog.get(found.owner)
     assert isinstance(owner, Role)
     with session.identity.acting_as(owner):
@@ -127,7 +127,7 @@ async def refresh(session: Session, statement: ast.RefreshMatViewStmt) -> str:
 def _find(session: Session, relation: ast.RangeVar) -> Table:
     found = session.environment.find_relation(relation.schema, relation.name)
     if found is None:
-        raise SqlError("42P01", f'relation "{names.shown(relation)}" does not exist')
+        raise SqlError("42P01", f'relation "{names.show_relation(relation)}" does not exist')
     if not isinstance(found, Table) or found.query is None:
         raise SqlError("0A000", f'"{found.name}" is not a materialized view')
     return found

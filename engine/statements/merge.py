@@ -20,7 +20,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.types.base import FormatSettings
 from engine.bulk.complete import compile_checks, compile_row_functions
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.context import ExecContext, metered
+from engine.execute.context import ExecContext, begin_meter
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.writer import Checks
 from engine.sql import tree
@@ -117,14 +117,14 @@ class Merging(DataChange):
         batches: AsyncIterable[Any] = stream
         async for batch in batches:
             for start in range(0, batch.num_rows, SLICE):
-                metered(self.context)  # others have run since the slice before
+                begin_meter(self.context)  # others have run since the slice before
                 for row in self._rows(batch.slice(start, SLICE)):
                     count += await self._write_waiting(row, stream.lsn, checks)
                 if batch.num_rows > SLICE:
                     await asyncio.sleep(0)
         if self.part is None:
             await self.finish_checks(checks)
-        return self.done(count)
+        return self.finish(count)
 
     def _rows(self, batch: Any) -> list[Row]:
         columns = [to_values(one_array(column), oid) for column, oid in zip(batch.columns, self._types, strict=True)]

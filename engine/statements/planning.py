@@ -28,16 +28,16 @@ from engine.execute.planner import plan_row
 from engine.partitions.expand import concerns, expand
 from engine.partitions.plans import plan_by_parameters
 from engine.session.plan import UnplannedStatement
-from engine.session.positioned import placed
+from engine.session.positioned import add_places
 from engine.session.prepared import Prepared
 from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_past, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
 from engine.sql.analyze.collations import collate
-from engine.sql.analyze.routines import expanded
+from engine.sql.analyze.routines import expand_calls
 from engine.sql.analyze.rules import check_calls
-from engine.sql.barriers import settled
-from engine.sql.normalize import described
+from engine.sql.barriers import mark_barriers
+from engine.sql.normalize import describe_statement
 from engine.sql.parser import parse
 from engine.sql.tree_walk import walk
 from engine.statements import paths, registry, routine_calls, utility
@@ -59,8 +59,8 @@ def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bo
     cached = cached_text(session, sql, types)
     if cached is not None:
         return cached
-    brief = unnamed and not session.cache.met((sql, tuple(types)) if types else sql)
-    return remembered(session, sql, types, plan_text(session, sql, types, brief))
+    brief = unnamed and not session.cache.note_meeting((sql, tuple(types)) if types else sql)
+    return remember_plan(session, sql, types, plan_text(session, sql, types, brief))
 
 
 def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
@@ -69,7 +69,7 @@ def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared 
     return cached if cached is not None and cached.catalog is session.plan_cache_catalog() else None
 
 
-def remembered(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
+def remember_plan(session: Session, sql: bytes, types: Sequence[int], prepared: Prepared) -> Prepared:
     """Puts the plan of a Parse into the cache, where it belongs there."""
     if prepared.catalog is session.plan_cache_catalog() and cacheable(prepared):
         keep(session, (sql, tuple(types)) if types else sql, prepared)
@@ -143,7 +143,7 @@ def prepare(
                 prepared = _prepare_query(session, statement, types, with_places, literals, brief)
             prepared.lasting = not reading.timely
             if len(statement.text) >= LONG_TEXT:
-                prepared.description = described(statement, prepared.relations, session.key.conforming)
+                prepared.description = describe_statement(statement, prepared.relations, session.key.conforming)
             return prepared
         except RecursionError:
             hint = "Simplify the statement: it nests too deeply."
@@ -188,7 +188,7 @@ def _prepare_query(
             node = ast.CallStmt(statement.tree, location=statement.tree.location)
             plan = utility.UtilityPlan(registry.kind_of(node), call.fields)
             return Prepared.of(statement.of(node), analyzed.parameter_types, session.catalog, session.key, plan)
-    return planned(session, statement, analyzed, environment, with_places, brief)
+    return plan_statement(session, statement, analyzed, environment, with_places, brief)
 
 
 def _refuse_new_labels(session: Session, statement: tree.Statement) -> None:
@@ -210,7 +210,7 @@ def _refuse_new_labels(session: Session, statement: tree.Statement) -> None:
                     raise SqlError("55P04", f'unsafe use of new value "{new[value]}" of enum type {name}', hint=hint)
 
 
-def planned(
+def plan_statement(
     session: Session,
     statement: ast.Statement,
     analyzed: tree.Analyzed,
@@ -220,7 +220,7 @@ def planned(
 ) -> Prepared:
     """The plan of an analysed query or change."""
     session.identity.check_privileges(analyzed)
-    analyzed = settled(expanded(analyzed, environment), session.catalog)
+    analyzed = mark_barriers(expand_calls(analyzed, environment), session.catalog)
     root = analyzed.statement
     for part in (root, *(cte.query for cte in root.ctes)) if analyzed.written else ():
         if isinstance(part, tree.Insert | tree.Update) or (isinstance(part, tree.Merge) and part.makes_rows):
@@ -240,7 +240,7 @@ def planned(
     root = analyzed.statement
     inherited = concerns(analyzed, session.catalog)
     if with_places and isinstance(root, tree.Query) and not inherited:
-        query, plan.places = placed(root)
+        query, plan.places = add_places(root)
         analyzed = plan.analyzed = replace(analyzed, statement=query)
     if inherited:
         plan.set_row(plan_by_parameters(analyzed, session.environment, session.key.format))
@@ -281,13 +281,13 @@ def _lock_modes(relations: Sequence[int], written: Sequence[int], marked: bool) 
     return tuple(modes.items())
 
 
-def overflowed(session: Session, prepared: Prepared) -> None:
+def note_overflow(session: Session, prepared: Prepared) -> None:
     """The row path has given up: this execution, which begins anew, and the next ones go elsewhere if they can."""
     plan = prepared.plan
     if isinstance(plan, RowsPlan) and plan.at_once and not plan.writes:
         with contextlib.suppress(SqlError):  # no columnar plan: the row path has to go on with it
             paths.columnar_of(session, plan)
-            plan.overflowed(prepared)
+            plan.note_overflow(prepared)
 
 
 def prepare_lifted(session: Session, template: bytes, tags: bytes, brief: bool) -> Prepared | None:

@@ -29,12 +29,12 @@ async def run_prepare(session: Session, tree: ast.PrepareStmt, portal: Portal, s
     if name in session.prepared:
         raise SqlError("42P05", f'prepared statement "{tree.name}" already exists')
     declared = [resolve_type(item, session.environment) for item in tree.types]
-    types = tuple(_told(session, item) for item in declared)
+    types = tuple(_parameter_oid(session, item) for item in declared)
     session.prepared[name] = planning.prepare(session, portal.prepared.statement.of(tree.query), types)
     sink.complete("PREPARE")
 
 
-def _told(session: Session, type_: TypeRef) -> int:
+def _parameter_oid(session: Session, type_: TypeRef) -> int:
     """The OID that stands for a parameter's declared type: a domain's own, for it knows its conditions."""
     if isinstance(session.catalog.get(type_.domain), Domain):
         return type_.domain
@@ -43,9 +43,9 @@ def _told(session: Session, type_: TypeRef) -> int:
     return type_.oid
 
 
-def executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:
+def find_executed(session: Session, tree: ast.ExecuteStmt) -> Prepared:
     """The statement that EXECUTE names. Raises 26000, and 42601 for another number of arguments."""
-    prepared = extended.named(session, tree.name.encode())
+    prepared = extended.get_prepared(session, tree.name.encode())
     if len(tree.arguments) != len(prepared.parameters.types):
         raise SqlError(
             "42601",
@@ -83,7 +83,7 @@ def _argument(session: Session, node: ast.Node, oid: int, number: int) -> Expr:
 
 
 async def run_execute(session: Session, tree: ast.ExecuteStmt, portal: Portal, sink: Sink) -> None:
-    prepared = executed(session, tree)
+    prepared = find_executed(session, tree)
     values = await arguments(session, tree, prepared)
     inner = Portal(prepared, values, portal.formats or prepared.text_formats)
     await run.run(session, inner, 0, sink)
@@ -100,4 +100,4 @@ async def run_deallocate(session: Session, tree: ast.DeallocateStmt, portal: Por
 
 
 def execute_fields(session: Session, tree: ast.ExecuteStmt) -> tuple[Field, ...] | None:
-    return executed(session, tree).fields
+    return find_executed(session, tree).fields

@@ -72,7 +72,7 @@ def register(kinds: Iterable[StatementKind], planners: Iterable[Planner]) -> Non
     _PLANNERS.extend(planners)
 
 
-def registered() -> Iterable[StatementKind]:
+def registered_kinds() -> Iterable[StatementKind]:
     return _KINDS.values()
 
 

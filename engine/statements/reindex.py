@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from catalog.errors import SqlError
 from catalog.privileges import acts_as
 from catalog.schema import BOOTSTRAP_ROLE_OID, FIRST_USER_OID, Database, Index, Schema, Table, VirtualTable
-from engine.ddl.indexes import reindexed
+from engine.ddl.indexes import find_reindexed
 from engine.sql import ast
 from engine.sql.analyze.rules import check_calls
 from engine.statements.schema_change import execute
@@ -31,7 +31,7 @@ async def reindex(session: Session, tree: ast.ReindexStmt, portal: Portal, sink:
     else:
         _check_many(session, tree)
     if tree.kind in ("index", "table"):
-        if reindexed(session.environment, tree):
+        if find_reindexed(session.environment, tree):
             _check_calls(session, tree)
             await execute(session, tree)
     else:
@@ -54,7 +54,7 @@ async def _each_table(session: Session, tree: ast.ReindexStmt) -> None:
         if not isinstance(table, Table):
             continue
         one = ast.ReindexStmt("table", (session.catalog.schema_name(table.schema), table.name))
-        if reindexed(session.environment, one):
+        if find_reindexed(session.environment, one):
             check_calls(table, session.environment)
             await execute(session, one)
             await session.durable(session.finish())

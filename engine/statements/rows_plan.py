@@ -125,13 +125,13 @@ class RowsPlan(Plan):
         run = self._runs.get(formats)
         if run is None:
             assert self.row is not None
-            run = self.row.encoded(formats)
+            run = self.row.make_encoder(formats)
             run = self._runs[formats] = run if self.fails_first is None else _behind(self.fails_first, run)
         return run
 
     # ---- how often the row path is the wrong one --------------------------------------------------------------------
 
-    def overflowed(self, prepared: Prepared) -> None:
+    def note_overflow(self, prepared: Prepared) -> None:
         """The row path has given up, after some milliseconds of everybody's time. So the next executions of a query go
         to the columnar path at once: twice as many each time, MOST_ELSEWHERE at most, if it has finished none since."""
         if not self.at_once or self.columnar is None or self.writes:
@@ -146,7 +146,7 @@ class RowsPlan(Plan):
         prepared.text_run = None
 
     def ran_elsewhere(self) -> None:
-        """One of the executions that `overflowed` has spared the row path."""
+        """One of the executions that `note_overflow` has spared the row path."""
         if self.elsewhere:
             self.elsewhere -= 1
             if not self.elsewhere:

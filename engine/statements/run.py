@@ -4,8 +4,8 @@
     run                          starts or resumes a portal. Queries and changes of rows: `start`, then `_deliver`
 
 A statement has its table locks before it runs, and is planned again if the schema has changed while it waited for them
-(`current`, `locked`). A row plan that meets a lock waits and runs again; one that meets too many rows goes on as a
-columnar plan.
+(`current`, `lock_relations`). A row plan that meets a lock waits and runs again; one that meets too many rows goes on
+as a columnar plan.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from engine.execute.context import RowPathFull, RowPathHeavy
 from engine.foreground import aside
 from engine.session import serializing, statement_log
 from engine.session.answer import Answer, Sink, tag
-from engine.session.errors import aborted
+from engine.session.errors import aborted_error
 from engine.session.plan import RunRow
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan, once_known
-from engine.session.safe_snapshots import begun
+from engine.session.safe_snapshots import note_begin
 from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_past, utf8
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
@@ -55,7 +55,7 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
         statements = parse(utf8(sql), conforming)
     if not statements:
         sink.empty()
-    brief = len(statements) > 1 or len(sql) > LONGEST_KEPT or not session.cache.met(sql)
+    brief = len(statements) > 1 or len(sql) > LONGEST_KEPT or not session.cache.note_meeting(sql)
     for number, statement in enumerate(statements, 1):
         if number > 1:
             session.timeouts.watch_statement()  # each has statement_timeout for itself, as the ones before have left it
@@ -148,13 +148,13 @@ def _count(session: Session, portal: Portal) -> None:
     """What did not run on the row path, which counts for itself (Session.execute_row)."""
     prepared = portal.prepared
     if prepared.plan.is_counted:
-        session.node.statements.executed(prepared, portal.path, portal.took, portal.count)
+        session.node.statements.count_execution(prepared, portal.path, portal.took, portal.count)
 
 
 async def _run(session: Session, portal: Portal, limit: int, sink: Sink) -> None:
     prepared = portal.prepared
     if session.status == "E" and not ends_transaction(prepared):
-        raise aborted()
+        raise aborted_error()
     if portal.done:
         if prepared.fields is None:
             raise SqlError("55000", f'portal "{portal.name.decode()}" cannot be run')
@@ -200,15 +200,15 @@ async def start(session: Session, portal: Portal) -> None:
                     await _start_row(session, portal, plan)
                 return
             if session.transaction is not None and plan.locks is not locks:
-                prepared = portal.prepared = await locked(session, prepared)
+                prepared = portal.prepared = await lock_relations(session, prepared)
                 plan = rows_plan(prepared)
                 paths.columnar_of(session, plan)
-            plan.overflowed(prepared)
+            plan.note_overflow(prepared)
             break
     plan.ran_elsewhere()
     if session.transaction is None:
         session.begin_implicit()
-        prepared = portal.prepared = await locked(session, prepared)
+        prepared = portal.prepared = await lock_relations(session, prepared)
         plan = rows_plan(prepared)
         paths.columnar_of(session, plan)
     transaction = session.transaction
@@ -232,13 +232,13 @@ async def _begin_columnar(session: Session, portal: Portal, plan: RowsPlan, held
     assert transaction is not None and plan.columnar is not None
     fail_first(session, plan, portal.parameters)
     if transaction.before_snapshot is not None:
-        await begun(session, transaction)
+        await note_begin(session, transaction)
     while True:
         path = plan.columnar.with_constants(portal.parameters)
         portal.path = COLUMNAR
         try:
             if transaction.isolation == SERIALIZABLE:
-                async with serializing.watched(session, plan.locks):
+                async with serializing.watch_serializable(session, plan.locks):
                     await path.begin(session, portal, held)
             else:
                 await path.begin(session, portal, held)
@@ -318,16 +318,16 @@ async def current(session: Session, prepared: Prepared, fixed: bool = True) -> P
         if prepared.plan.at_once and not prepared.plan.writes and not session.node.exclusive_tables:
             return prepared if prepared.catalog is session.committed_catalog else _again(session, prepared, fixed)
         session.begin_implicit()
-    return await locked(session, prepared, fixed)
+    return await lock_relations(session, prepared, fixed)
 
 
-async def locked(session: Session, prepared: Prepared, fixed: bool = True) -> Prepared:
+async def lock_relations(session: Session, prepared: Prepared, fixed: bool = True) -> Prepared:
     """Takes the statement's table locks, and plans it again if the schema has changed meanwhile. The one snapshot of a
     transaction is taken before it waits, as PostgreSQL does. Raises what planning raises, 40P01, 55P03, 25006."""
     transaction = session.transaction
     assert transaction is not None
     if transaction.before_snapshot is not None:
-        await begun(session, transaction)
+        await note_begin(session, transaction)
     while True:
         for oid, mode in prepared.plan.locks:
             await session.lock_table(transaction, oid, mode)
@@ -363,7 +363,7 @@ async def _deliver(session: Session, portal: Portal, limit: int, sink: Sink) -> 
             if len(portal.pending) > LARGE and portal.holding is None:
                 portal.holding = Holding(session.memory)
                 portal.holding.owe(len(portal.pending))
-            sink.suspended()
+            sink.suspend()
             return
         if portal.pending_rows:
             continue

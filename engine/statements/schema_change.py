@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from catalog.errors import SqlError
 from engine.bulk import backfill
 from engine.ddl.branches import Then
-from engine.ddl.context import BuildIndex, settled
+from engine.ddl.context import BuildIndex, merge_jobs
 from engine.session import settings
 from engine.session.answer import Sink
 from engine.session.portal import Portal
@@ -72,7 +72,7 @@ async def change_with_jobs(
         session.transaction.runs += then.take_runs()
     if context.jobs:
         try:
-            for job in settled(context.jobs, context.catalog):
+            for job in merge_jobs(context.jobs, context.catalog):
                 await backfill.run(session, job)
         except SqlError:
             if isinstance(statement, ast.IndexStmt) and statement.concurrently:

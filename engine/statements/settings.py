@@ -86,7 +86,7 @@ def _set_modes(session: Session, tree: ast.SetStmt) -> None:
 
 async def run_show(session: Session, tree: ast.ShowStmt, portal: Portal, sink: Sink) -> None:
     if tree.name == "all":
-        rows = [text_row((name, value, description_of(name))) for name, value in session.variables.shown()]
+        rows = [text_row((name, value, description_of(name))) for name, value in session.variables.list_shown()]
         await sink.rows(b"".join(rows))
     else:
         await sink.rows(text_row((session.variables.get(_setting_name(tree.name)),)))

@@ -25,7 +25,7 @@ AT_HOME: Reached = frozenset((HOME,))
 NOWHERE: Reached = frozenset()
 
 
-def reached(route: Route, needs: Needs, environment: Environment, default_place: str) -> Reached | None:
+def find_reached(route: Route, needs: Needs, environment: Environment, default_place: str) -> Reached | None:
     """What a route has to do with; None: everything. `default_place`: `default_tablespace`."""
     if needs is Needs.NOTHING:
         return NOWHERE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.execute.deferred import check
-from engine.session.errors import aborted
+from engine.session.errors import aborted_error
 from engine.session.plan import Answer
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared
@@ -24,7 +24,7 @@ def answer(session: Session, prepared: Prepared) -> Answer:
     """Runs a transaction statement at once. Raises 25P02, and LockWait for a constraint that was deferred."""
     tree: ast.TransactionStmt = prepared.statement.tree  # type: ignore[assignment]
     if session.status == "E" and not ends_block(tree):
-        raise aborted()
+        raise aborted_error()
     session.began = began = perf_counter()
     name, lsn = session.transactions.run(tree)
     tally = prepared.tally or session.node.statements.tally(prepared)

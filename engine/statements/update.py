@@ -18,7 +18,7 @@ from engine.changes.bulk import finish_recorded
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.writer import Checks
 from engine.sql import tree
-from engine.statements.data_change import Again, Call, DataChange, Done, chained
+from engine.statements.data_change import Again, Call, DataChange, Done, chain_rows
 from engine.storage.columns import Column, one_array
 from engine.storage.keys import row_number_keys
 from engine.storage.moments import Lsn, lsn_in
@@ -40,10 +40,10 @@ class RowChange(DataChange):
     async def attempt(self, stream: BatchStream) -> Done:
         batches, ended, rest = await self.first_batches(stream)
         if ended or not self._in_bulk():
-            return self.done(await self.singly(stream, chained(batches, rest)))
+            return self.finish(await self.singly(stream, chain_rows(batches, rest)))
         await lock_for_changes(self.session, self.table, self.held_before)
         await self._see_changes(stream)
-        return self.done(await self._bulk(chained(batches, rest)))
+        return self.finish(await self._bulk(chain_rows(batches, rest)))
 
     def _in_bulk(self) -> bool:
         """Whether no other row is concerned: no foreign key acts on the change, nor refers within the table, and no

@@ -40,9 +40,9 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
     for relation in tree.relations:
         mode = ACCESS_EXCLUSIVE if full else SHARE_UPDATE_EXCLUSIVE
         while True:
-            found = _named(session, relation)
+            found = _get_relation(session, relation)
             locked = isinstance(found, Table) and await _lock(session, found, tree.is_vacuum, mode, wait)
-            if not locked or _named(session, relation).oid == found.oid:
+            if not locked or _get_relation(session, relation).oid == found.oid:
                 break  # else the name has gone to another one while the lock was waited for
         if locked and isinstance(found, Table):
             chosen.append(found.oid)
@@ -65,7 +65,7 @@ async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: S
     sink.complete("VACUUM" if tree.is_vacuum else "ANALYZE")
 
 
-def _named(session: Session, relation: ast.RangeVar) -> Relation:
+def _get_relation(session: Session, relation: ast.RangeVar) -> Relation:
     """Raises 42P01."""
     found = session.environment.find_relation(relation.schema, relation.name)
     if found is None:

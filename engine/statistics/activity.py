@@ -64,13 +64,13 @@ class Activity:
         """The database, if it is one, has been dropped."""
         self._databases.pop(oid, None)
 
-    def opened(self, session: CountedSession) -> None:
+    def count_open(self, session: CountedSession) -> None:
         self.database(session.database_oid).sessions += 1
 
-    def closed(self, session: CountedSession) -> None:
+    def count_close(self, session: CountedSession) -> None:
         self.database(session.database_oid).add(session)
 
-    def failed(self, session: CountedSession, error: SqlError) -> None:
+    def count_failure(self, session: CountedSession, error: SqlError) -> None:
         """A client is told of an error."""
         self.errors[error.sqlstate] += 1
         if error.sqlstate == DEADLOCK:

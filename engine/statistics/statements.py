@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from engine.sql import ast
-from engine.sql.normalize import described
+from engine.sql.normalize import describe_statement
 
 if TYPE_CHECKING:
     from catalog.schema import Catalog
@@ -191,7 +191,7 @@ class StatementStatistics:
         """The numbers of a plan's statement."""
         catalog, key, statement = prepared.catalog, prepared.key, prepared.statement
         user = catalog.roles.get(key.user, 0)
-        queryid, text = prepared.description or described(statement, prepared.relations, key.conforming)
+        queryid, text = prepared.description or describe_statement(statement, prepared.relations, key.conforming)
         name = (user, key.database, queryid)
         tally = self._entries.get(name)
         if tally is None:
@@ -211,7 +211,7 @@ class StatementStatistics:
             found = self.histograms[command, path] = [0] * BUCKETS
         return found
 
-    def executed(self, prepared: CountedPlan, path: str, took: float, rows: int) -> None:
+    def count_execution(self, prepared: CountedPlan, path: str, took: float, rows: int) -> None:
         """A statement that did not run on the cached path has come to its end, after so many seconds."""
         tally = prepared.tally or self.tally(prepared)
         if tally is not self.nested:

@@ -39,7 +39,7 @@ from catalog.errors import DISK_FULL, SqlError
 from catalog.processes import kill_when_still
 from engine.priority import beside
 from engine.storage.columns import Column, Numbers
-from engine.storage.holes import Given, allocated, give_back, oldest_reader, readers
+from engine.storage.holes import Given, allocated_bytes, give_back, oldest_reader, readers
 from engine.storage.keys import storage_prefix
 from engine.storage.leaning import BASE_RANGE
 from engine.storage.pages import PageCounter
@@ -156,7 +156,7 @@ class Checkpoint:
         """Puts a copy without empty pages in the file's place; nobody else has it open. Where there is no room for the
         copy, all stays as it is. That is for file systems that take nothing back of a file that is in use."""
         apart, place = os.path.join(self.path, _MAKING), os.path.join(self.path, _FILE)
-        before, copy = allocated(place), os.path.join(apart, _FILE)
+        before, copy = allocated_bytes(place), os.path.join(apart, _FILE)
         os.mkdir(apart, 0o700)
         try:
             self.environment.copy(apart, compact=True)
@@ -173,7 +173,7 @@ class Checkpoint:
         shutil.rmtree(apart)
         sync_directory(self.path)
         self._open(self.path)
-        log.info('the tables in "%s" take %d MB, after %d', self.path, allocated(place) >> 20, before >> 20)
+        log.info('the tables in "%s" take %d MB, after %d', self.path, allocated_bytes(place) >> 20, before >> 20)
 
     def _make(self, identity: bytes | None) -> None:
         """The file of a new environment, which is there whole or not at all: LMDB cannot open half of one."""
@@ -226,7 +226,7 @@ class Checkpoint:
     def file_bytes(self) -> tuple[int, int]:
         """Bytes that the file takes on the disk, and those of its pages that have ever been used."""
         pages = self.environment.info()["last_pgno"] + 1
-        return allocated(os.path.join(self.path, _FILE)), pages * self.environment.stat()["psize"]
+        return allocated_bytes(os.path.join(self.path, _FILE)), pages * self.environment.stat()["psize"]
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
         """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""
@@ -458,14 +458,14 @@ class Checkpoint:
         `whole`: what leans on others has been written in full."""
         with self.writing():
             with self.environment.begin(db=self._meta, write=True) as transaction:
-                for name in self._based(transaction) if whole else ():
+                for name in self._get_base(transaction) if whole else ():
                     transaction.put(_WHOLE + name, b"")
                 transaction.put(b"tablespace", tablespace)
                 transaction.put(FLUSHED, U64.pack(lsn))
             self.environment.sync(True)
         self.tablespace, self.flushed_lsn = tablespace, lsn
 
-    def _based(self, transaction: Any) -> list[bytes]:
+    def _get_base(self, transaction: Any) -> list[bytes]:
         """The prefixes of the storage ids that lean on others."""
         low, high = BASE_RANGE
         cursor = transaction.cursor(db=self.rows)

@@ -176,10 +176,10 @@ class LocalTablespaces:
         """None: there is no other node to bring one."""
         return None
 
-    def altered(self) -> None:
+    def on_altered(self) -> None:
         """Options have no effect here."""
 
-    def attached(self, space: Tablespace) -> None:
+    def on_attached(self, space: Tablespace) -> None:
         return
 
     def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:

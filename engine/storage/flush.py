@@ -71,7 +71,7 @@ class Flusher:
         self.failed = False
         self.wanted = True  # False: the files are about to go, and whatever fails with them is nobody's concern
         self._jobs: SimpleQueue[Layer | Packing | _Weighing | _Renewed | None] = SimpleQueue()
-        self._space = Space(checkpoint, engine_thread, on_rewritten, on_held, engine_reads, self._called, self._rest)
+        self._space = Space(checkpoint, engine_thread, on_rewritten, on_held, engine_reads, self._is_called, self._rest)
         self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
         self._thread.start()
 
@@ -93,7 +93,7 @@ class Flusher:
         """Space.kept_bytes."""
         return self._space.kept_bytes
 
-    def renewed(self) -> None:
+    def on_renewed(self) -> None:
         """What `on_rewritten` has asked for has been done."""
         self._jobs.put(_Renewed())
 
@@ -127,7 +127,7 @@ class Flusher:
         if isinstance(job, Packing):
             self._space.pack(job)
         elif isinstance(job, _Renewed):
-            self._space.renewed()
+            self._space.on_renewed()
         elif isinstance(job, _Weighing):
             if self._space.weighs(job.ranges):
                 self._engine_thread(job.heavy)
@@ -149,7 +149,7 @@ class Flusher:
                 self._engine_thread(partial(self._on_full, error))
             self._stopping.wait(FULL_PAUSE)
 
-    def _called(self) -> bool:
+    def _is_called(self) -> bool:
         """Whether something else waits."""
         return not self._jobs.empty()
 

@@ -51,7 +51,7 @@ class Given:
         return self.error is not None and self.error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
-def allocated(path: str) -> int:
+def allocated_bytes(path: str) -> int:
     """The bytes that a file takes on the disk."""
     return os.stat(path).st_blocks * 512
 

@@ -88,7 +88,7 @@ def _key_encoder(type_ref: TypeRef) -> Callable[[object], bytes]:
 
 
 def _fixed_width(type_ref: TypeRef) -> bool:
-    return lookup(type_ref.oid).storage.fixed
+    return lookup(type_ref.oid).storage.is_fixed
 
 
 def row_key_encoder(storage_id: int, types: Sequence[TypeRef]) -> Callable[[Sequence[object]], bytes]:
@@ -124,7 +124,7 @@ def index_entry_encoder(
     elif unique:
         tail = f"({tail} if {' or '.join(f'v[{i}] is None' for i in range(len(types)))} else b'')"
     joined = " + ".join(filter(None, (repr(storage_prefix(storage_id)), *parts, tail)))
-    return _compiled(f"lambda v, r: fit({joined})", {**names, "fit": fit_key})
+    return _compile(f"lambda v, r: fit({joined})", {**names, "fit": fit_key})
 
 
 @lru_cache(512)
@@ -134,7 +134,7 @@ def _maker(source: str) -> Callable[..., Callable[[Sequence[object]], bytes]]:
     return cast(Callable[..., Callable[[Sequence[object]], bytes]], eval(source))
 
 
-def _compiled(source: str, names: dict[str, object]) -> Callable[..., bytes]:
+def _compile(source: str, names: dict[str, object]) -> Callable[..., bytes]:
     return cast(Callable[..., bytes], eval(source, names))
 
 

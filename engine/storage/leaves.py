@@ -102,10 +102,10 @@ class Leaves:
         keys_to = keys_from + flat[at + 3]
         values_to = keys_to + flat[at] + (flat[at + 1].astype(np.int64) << 16)
         order = np.argsort(nodes)  # in a page the nodes lie in any order
-        keys = _packed(data, keys_from, keys_to, order)
+        keys = _pack(data, keys_from, keys_to, order)
         start, stop = bisect_left(_Keys(keys), low), bisect_left(_Keys(keys), high)
         if start < stop:
-            yield keys.slice(start, stop - start), _packed(data, keys_to, values_to, order).slice(start, stop - start)
+            yield keys.slice(start, stop - start), _pack(data, keys_to, values_to, order).slice(start, stop - start)
 
     def _bytes(self, numbers: list[int]) -> bytearray:
         """The pages one after the other; those that are neighbours in the file by one read."""
@@ -134,7 +134,7 @@ class _Keys:
         return found
 
 
-def _packed(data: Numbers, first: Numbers, last: Numbers, order: Numbers) -> Column:
+def _pack(data: Numbers, first: Numbers, last: Numbers, order: Numbers) -> Column:
     """data[first[i]:last[i]] as a binary array; `order` has the slices ascending, none overlaps another.
 
     As engine.storage.columns.pack_slices, which wants them so from the beginning.

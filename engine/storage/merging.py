@@ -38,7 +38,7 @@ def place_of(keys: Column, key: bytes, after: bool = False) -> int:
     return (bisect_right if after else bisect_left)(Keys(keys), key)
 
 
-def joined(parts: list[Pair]) -> Pair:
+def join_pairs(parts: list[Pair]) -> Pair:
     keys, values = zip(*parts, strict=True)
     return pa.concat_arrays(keys), pa.concat_arrays(values)
 
@@ -83,7 +83,7 @@ def side_by_side(first: Iterator[Pair], second: Iterator[Pair]) -> Iterator[tupl
         yield one, other
 
 
-def merged(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
+def merge_batches(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
     """Merges sorted batches; of a key in several sources the first one's value counts, and NULL removes it."""
     sources = [source for source in map(_Source, batches) if source.ready()]
     while sources:
@@ -100,7 +100,7 @@ def merged(batches: Iterable[Iterator[Pair]]) -> Iterator[Pair]:
 
 def _newest(parts: list[Pair]) -> Pair:
     """All keys in order, each once, with the value of the first part that has it."""
-    keys, values = joined(parts)
+    keys, values = join_pairs(parts)
     order = pc.array_sort_indices(keys)  # a stable sort: of equal keys the first part's comes first
     ordered = keys.take(order)
     first: Numbers = np.ones(len(ordered), np.bool_)

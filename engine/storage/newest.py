@@ -251,7 +251,7 @@ class NewestRows:
         """(keys, values) as binary arrays of up to BATCH_ROWS rows; every key once, in no order between batches."""
         for place in range(len(self._levels), -1, -1):
             above = self._levels[:place]
-            source = self._stored() if place == len(self._levels) else self._levels[place].batches()
+            source = self._get_stored() if place == len(self._levels) else self._levels[place].batches()
             for keys, values in source:
                 kept = self._visible(keys, values, above)
                 if kept is None:
@@ -272,7 +272,7 @@ class NewestRows:
                     kept = mask if kept is None else kept & mask
         return None if kept is None or kept.all() else kept
 
-    def _stored(self) -> Iterator[tuple[Column, Column]]:
+    def _get_stored(self) -> Iterator[tuple[Column, Column]]:
         generation = self._generation
         assert generation is not None
         return iter(()) if leans(self.storage_id) else _stored_batches(generation, self._low, self._high)
@@ -296,7 +296,7 @@ class NewestRows:
         self._look_in_store(keys, first, last, found, undecided)
         return found
 
-    def known(self, keys: Column) -> Numbers:
+    def find_known(self, keys: Column) -> Numbers:
         """Booleans: which of the keys (a binary array) of a storage id that leans were ever written."""
         found = np.zeros(len(keys), np.bool_)
         if len(keys):
@@ -353,10 +353,10 @@ async def _levels(layers: Sequence[Layer], storage_id: int, lsn: int) -> list[_E
     levels: list[_Edited | _Run] = []
     for layer in layers:
         if isinstance(layer, BulkLayer):
-            edits = await _copied(layer.scan_edits(low, high))
+            edits = await _copy_pairs(layer.scan_edits(low, high))
             runs = [run for run in reversed(layer.runs) if run.has(low)]
         else:
-            edits = await _copied(layer.scan(low, high, lsn)) if layer.has(low) else {}
+            edits = await _copy_pairs(layer.scan(low, high, lsn)) if layer.has(low) else {}
             runs = []
         if edits:
             levels.append(_Edited(edits))
@@ -384,7 +384,7 @@ def _arrays(pairs: list[tuple[bytes, bytes]]) -> tuple[Column, Column]:
     return binary_array(keys), binary_array(values)
 
 
-async def _copied(pairs: Iterator[tuple[bytes, bytes | None]]) -> dict[bytes, bytes | None]:
+async def _copy_pairs(pairs: Iterator[tuple[bytes, bytes | None]]) -> dict[bytes, bytes | None]:
     """What the iterator gives, collected a slice a turn."""
     found: dict[bytes, bytes | None] = {}
     while part := list(islice(pairs, _COPY_SLICE)):

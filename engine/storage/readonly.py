@@ -18,7 +18,7 @@ from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaning import known_values, leans, moved_keys
 from engine.storage.leaves import Leaves
-from engine.storage.merging import Pair, merged
+from engine.storage.merging import Pair, merge_batches
 from engine.storage.row_batches import RowBatches
 
 BATCH_ROWS = 65_536
@@ -49,19 +49,19 @@ def _batches(
 ) -> Generator[tuple[Column, Any], None, None]:
     try:
         if not leans(storage_ids[0]):
-            for keys, values in _stored(environment, transaction, rows, storage_ids[0], batch_rows):
+            for keys, values in _read_rows(environment, transaction, rows, storage_ids[0], batch_rows):
                 yield keys, codec.decode(values)
             return
-        parts = [_stored(environment, transaction, rows, storage_id, batch_rows) for storage_id in storage_ids]
+        parts = [_read_rows(environment, transaction, rows, storage_id, batch_rows) for storage_id in storage_ids]
         prefix = storage_prefix(storage_ids[0])
-        for keys, values in merged([_moved(part, prefix) for part in parts]):
+        for keys, values in merge_batches([_move_rows(part, prefix) for part in parts]):
             yield keys, codec.decode(values.to_pylist())
     finally:
         transaction.abort()
         environment.close()
 
 
-def _stored(environment: Any, transaction: Any, rows: Any, storage_id: int, batch_rows: int) -> Iterator[Pair]:
+def _read_rows(environment: Any, transaction: Any, rows: Any, storage_id: int, batch_rows: int) -> Iterator[Pair]:
     """Everything under a storage id in batches, keys and values: page by page, and by a cursor where that cannot be."""
     low, high = prefix_range(storage_prefix(storage_id))
     leaves = Leaves.of(environment, b"rows", transaction)
@@ -93,7 +93,7 @@ def _pairs(cursor: Any, low: bytes, high: bytes, batch_rows: int) -> Iterator[tu
         found = not last
 
 
-def _moved(parts: Iterator[Pair], prefix: bytes) -> Iterator[Pair]:
+def _move_rows(parts: Iterator[Pair], prefix: bytes) -> Iterator[Pair]:
     """The same under another prefix, with deletions as NULL."""
     for keys, values in parts:
         yield moved_keys(keys, prefix), known_values(values)

@@ -134,14 +134,14 @@ class RowBatches:
             bits = heads["bits"][:, stored.index // 8]
             if name not in present:
                 bits |= bit
-                if not stored.storage.fixed:
+                if not stored.storage.is_fixed:
                     heads[f"end{stored.place}"] = ends
                 continue
             column = forms.one_array(batch.column(name))
             valid = forms.valid_mask(column)
             if valid is not None:
                 bits[~valid] |= bit
-            if stored.storage.fixed:
+            if stored.storage.is_fixed:
                 heads[name] = _fixed_numbers(column, stored, valid)
             else:
                 heap = _heap_bytes(column, stored)
@@ -170,7 +170,7 @@ def _decode_column(
 ) -> Column:
     valid = heads["bits"][:, stored.index // 8] & np.uint8(1 << stored.index % 8) == 0
     mask = None if valid.all() else valid
-    if stored.storage.fixed:
+    if stored.storage.is_fixed:
         numbers = heads[column_name(stored.number)]
         if form.numbers_out is not None:
             return forms.with_validity(form.numbers_out(numbers), mask)

@@ -62,8 +62,8 @@ class RowShape:
         self.ends_at = at
         self.heap_at = at + 4 * ordinal
         self.by_number = {column.number: column for column in self.columns}
-        self.fixed = [column for column in self.columns if column.storage.fixed]
-        self.variable = [column for column in self.columns if not column.storage.fixed]
+        self.fixed = [column for column in self.columns if column.storage.is_fixed]
+        self.variable = [column for column in self.columns if not column.storage.is_fixed]
 
     @property
     def header_format(self) -> str:
@@ -176,7 +176,7 @@ class RowCodec:
         if stored is None:
             names[f"m{column.number}"] = self.missing(column)
             return f"m{column.number}"
-        if stored.storage.fixed:
+        if stored.storage.is_fixed:
             source = f"f{stored.index}"
         else:
             before = shape.variable[stored.place - 1].index if stored.place else None
@@ -184,7 +184,7 @@ class RowCodec:
             start = f"{shape.heap_at}" if before is None else f"{shape.heap_at} + e{before}"
             stop = "" if last else f"{shape.heap_at} + e{stored.index}"
             source = f"row[{start}:{stop}]"
-        source = _converted(source, stored, names)
+        source = _conversion_source(source, stored, names)
         return f"(None if {shape.null_test(stored)} else {source})" if nullable else source
 
     def decode_column(self, number: int) -> Callable[[bytes], Any]:
@@ -218,7 +218,7 @@ class RowCodec:
             bit_at = VERSION_BYTES + stored.index // 8
             between = bit_at - VERSION_BYTES
             test = f"    if bits & {1 << stored.index % 8}: return None"
-            if stored.storage.fixed:
+            if stored.storage.is_fixed:
                 gap = stored.place - bit_at - 1
                 names["unpack"] = struct.Struct(f"<H{between}xB{gap}x{stored.storage.struct_code}").unpack_from
                 head, source = "(version, bits, value)", "value"
@@ -230,7 +230,7 @@ class RowCodec:
                 names["unpack"] = struct.Struct(f"<H{between}xB{gap}xII").unpack_from
                 head = "(version, bits, start, end)"
                 source = f"row[{shape.heap_at} + start:{shape.heap_at} + end]"
-            body = [test, f"    return {_converted(source, stored, names)}"]
+            body = [test, f"    return {_conversion_source(source, stored, names)}"]
         lines = [
             "def decode(row):",
             *self._version_first(shape),
@@ -274,14 +274,14 @@ class RowCodec:
             if value is None:
                 fields.append(empty)
             elif nullable:
-                fields.append(f"{empty} if {value} is None else {_stored(value, column, names)}")
+                fields.append(f"{empty} if {value} is None else {_stored_source(value, column, names)}")
             else:
-                fields.append(_stored(value, column, names))
+                fields.append(_stored_source(value, column, names))
         heap = []
         end = ""
         for column in shape.variable:
             name, value = f"h{column.index}", given.get(column.number)
-            source = "b''" if value is None else _stored(value, column, names)
+            source = "b''" if value is None else _stored_source(value, column, names)
             if nullable and value is not None:
                 source = f"b'' if {value} is None else {source}"
             lines.append(f"{indent}{name} = {source}")
@@ -309,18 +309,18 @@ def _tuple(sources: Sequence[str]) -> str:
     return "".join(f"{source}, " for source in sources)
 
 
-def _converted(source: str, column: StoredColumn, names: dict[str, Any]) -> str:
+def _conversion_source(source: str, column: StoredColumn, names: dict[str, Any]) -> str:
     """Source of the internal form of what lies in the row."""
     convert: Any = column.storage.from_storage
     if convert is None:
         return source
-    if convert == bytes.decode and not column.storage.fixed:
+    if convert == bytes.decode and not column.storage.is_fixed:
         return f"{source}.decode()"
     names[f"from{column.index}"] = convert
     return f"from{column.index}({source})"
 
 
-def _stored(source: str, column: StoredColumn, names: dict[str, Any]) -> str:
+def _stored_source(source: str, column: StoredColumn, names: dict[str, Any]) -> str:
     """Source of what lies in the row for a value in internal form."""
     convert: Any = column.storage.to_storage
     if convert is None:

@@ -372,7 +372,7 @@ class BulkLayer:
     def dropped_upto(self, lsn: int) -> list[int]:
         return self.drops if self.last_lsn <= lsn else []
 
-    def edited(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
+    def get_edits(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
         """(LSN, key) of the commit's own edits of a storage id, without what is in its runs."""
         return self._edits.changes(prefix, self.first_lsn - 1, self.last_lsn)
 

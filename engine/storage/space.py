@@ -57,8 +57,8 @@ class Packing:
 class Space:
     """Of one file. `called` says whether something else waits for the thread, `rest` is called with the processor
     seconds that a slice took. `on_rewritten` runs on the engine's thread, where a newer read transaction is begun, and
-    then `renewed` on this one; `engine_reads` is the oldest commit that the engine's newest one may look at. `on_held`
-    runs there too, while this process itself keeps pages by an older one."""
+    then `on_renewed` on this one; `engine_reads` is the oldest commit that the engine's newest one may look at.
+    `on_held` runs there too, while this process itself keeps pages by an older one."""
 
     def __init__(
         self,
@@ -125,9 +125,9 @@ class Space:
         except SqlError as error:
             if error.sqlstate != DISK_FULL:
                 raise
-            self._failed(error)
+            self._fail(error)
 
-    def renewed(self) -> None:
+    def on_renewed(self) -> None:
         """The engine reads by a transaction that sees what was deleted and packed."""
         self._renewing = False
         self._give_back()
@@ -178,10 +178,10 @@ class Space:
         except SqlError as error:
             if error.sqlstate != DISK_FULL:
                 raise
-            self._failed(error)
+            self._fail(error)
             return
         if given.error is not None:
-            self._failed(None, given.impossible)
+            self._fail(None, given.impossible)
             return
         self._failures = 0
         if not given.whole:  # something else waits, and is done first
@@ -239,7 +239,7 @@ class Space:
     def _look_later(self, seconds: float) -> None:
         self._look_at = time.monotonic() + seconds
 
-    def _failed(self, error: SqlError | None, impossible: bool = False) -> None:
+    def _fail(self, error: SqlError | None, impossible: bool = False) -> None:
         """A step has failed, for a full disk or for what may pass: it is tried again, later."""
         self._failures += 1
         self._before = 0

@@ -14,7 +14,8 @@ one is: `sequence` sends it there, and whoever asks for it asks the tablespace. 
 
 **Commits over several tablespaces** are one entry in each, tied together by a Joint: their changelogs tell of the parts
 one after the other, in one turn of the loop. In between some tablespaces show the commit and others do not, so nobody
-is told of anything until all of them do (`_moved`). Sessions run only when somebody is told, or in turns of their own.
+is told of anything until all of them do (`_note_move`). Sessions run only when somebody is told, or in turns of their
+own.
 
 **A commit that stands on another tablespace's.** Locks are let go when a commit is sequenced, so the next holder may
 have read what is not durable yet. In one changelog the order of the LSNs makes that safe. Here its commit gets a part,
@@ -167,7 +168,7 @@ class Stores:
         self.spaces.append(space)
         self._outstanding.append(deque())
         self._durable.append(space.durable_lsn)
-        self._callbacks.append(space.divert_durable(partial(self._moved, slot)))
+        self._callbacks.append(space.divert_durable(partial(self._note_move, slot)))
         self.durable_lsn = Moment(tuple(self._durable))
         return slot
 
@@ -280,7 +281,7 @@ class Stores:
                 parts[slot] = Edits()
         for slot in concerned:
             parts.setdefault(slot, Edits())
-        spaces = [(slot, self._led(slot)) for slot in sorted(parts)]
+        spaces = [(slot, self._get_led(slot)) for slot in sorted(parts)]
         if len(spaces) == 1:
             slot, space = spaces[0]
             return position(slot, space.sequence(parts[slot], commit_time, schema_version))
@@ -312,7 +313,7 @@ class Stores:
             raise not_here()
         return space
 
-    def _led(self, slot: int) -> Tablespace:
+    def _get_led(self, slot: int) -> Tablespace:
         """As `_space`, for what only its leader may do."""
         if slot in self._guarded:
             raise self._guarded[slot]()
@@ -348,7 +349,7 @@ class Stores:
         """`callback(durable LSN)` is called when a tablespace's has moved, and no commit is shown in part."""
         self._callbacks[slot].append(callback)
 
-    def _moved(self, slot: int, lsn: int) -> None:
+    def _note_move(self, slot: int, lsn: int) -> None:
         """A tablespace's durable LSN has moved."""
         self._durable[slot] = lsn
         self._news.add(slot)
@@ -368,7 +369,7 @@ class Stores:
     def newest(self, key: bytes) -> tuple[int, bytes | None] | None:
         """As Tablespace.newest; the LSN as a position."""
         slot = self.slots.get(key[:PREFIX], 0)
-        found = self._led(slot).newest(key)
+        found = self._get_led(slot).newest(key)
         if found is None or slot == 0:
             return found
         return position(slot, found[0]), found[1]
@@ -378,10 +379,10 @@ class Stores:
         by_slot: dict[int, list[bytes]] = {}
         for key in keys:
             by_slot.setdefault(self.slots.get(key[:PREFIX], 0), []).append(key)
-        return all(self._led(slot).all_new(some) for slot, some in by_slot.items())
+        return all(self._get_led(slot).all_new(some) for slot, some in by_slot.items())
 
     def scan_newest(self, low: bytes, high: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        return self._led(self.slots.get(low[:PREFIX], 0)).scan_newest(low, high, reverse)
+        return self._get_led(self.slots.get(low[:PREFIX], 0)).scan_newest(low, high, reverse)
 
     def snapshot(self) -> StoresSnapshot:
         """A view of all tablespaces that stays as it is, at the durable moment."""

@@ -168,7 +168,7 @@ class Tablespace:
             undo.callback(tablespace._checkpoint.close)
             tablespace._on_fatal = on_fatal or _ignore
             tablespace._changelog = open_changelog(
-                tablespace._checkpoint.tablespace, tablespace._committed, tablespace.fail
+                tablespace._checkpoint.tablespace, tablespace._note_commit, tablespace.fail
             )
             undo.pop_all()
         return tablespace
@@ -190,7 +190,7 @@ class Tablespace:
             referred.update(run.name for run in edits.runs)
         self.current.lsn = self.durable_lsn
         self.learn_bases()
-        told = self._flushed, self._rewritten, self._held, self._found_full, self.fail
+        told = self._flush, self._rewritten, self._note_hold, self._found_full, self.fail
         self._flusher = Flusher(self._checkpoint, self._engine_thread, lambda: self._generation.seen, *told)
         self._hand_over()
         for name in self._changelog.bulk_names():
@@ -263,7 +263,7 @@ class Tablespace:
         self._apply(lsn, edits, bulk)
         if tells_bases(edits.writes):
             self.learn_bases()
-        self._committed(lsn)
+        self._note_commit(lsn)
         return edits
 
     def undo_above(self, lsn: int) -> None:
@@ -280,12 +280,12 @@ class Tablespace:
         self.sequenced_lsn = lsn
         self._renew()
         self.learn_bases()
-        self._committed(lsn)
+        self._note_commit(lsn)
 
-    def committed(self, lsn: int) -> None:
+    def on_committed(self, lsn: int) -> None:
         """Everything sequenced up to the LSN is in the log for good. For whoever has handed in a changelog by
         `use_changelog`; the one of `open` has been given this at its construction."""
-        self._committed(lsn)
+        self._note_commit(lsn)
 
     def use_changelog(self, changelog: Changelog) -> None:
         """From now on commits go into another changelog: this node has become a tablespace's leader, or follows."""
@@ -350,7 +350,7 @@ class Tablespace:
         diverted, self._durable_callbacks = self._durable_callbacks, [callback]
         return diverted
 
-    def _committed(self, lsn: int) -> None:
+    def _note_commit(self, lsn: int) -> None:
         self.durable_lsn = self.current.lsn = lsn
         if self._closed:
             return
@@ -683,7 +683,7 @@ class Tablespace:
             if layer.first_lsn > last:
                 continue
             if isinstance(layer, BulkLayer):
-                found.extend(layer.edited(prefix))
+                found.extend(layer.get_edits(prefix))
                 runs.extend((layer.last_lsn, run) for run in layer.runs if run.has(prefix))
             else:
                 found.extend(layer.changes(prefix, lsn, last))
@@ -733,7 +733,7 @@ class Tablespace:
                 self._flusher.add(layer)
         self._flusher.hurry = self._behind
 
-    def _flushed(self, layer: Layer) -> None:
+    def _flush(self, layer: Layer) -> None:
         if self._closed:
             return
         assert self._flusher is not None
@@ -766,9 +766,9 @@ class Tablespace:
             try:
                 self._read_anew()
             finally:
-                self._flusher.renewed()  # it looks for itself what can be given back
+                self._flusher.on_renewed()  # it looks for itself what can be given back
 
-    def _held(self) -> None:
+    def _note_hold(self) -> None:
         """Pages are kept for a read transaction of this process that is older than the newest. Where no snapshot has
         it, and no past, a statement under way does, or an error that refers to itself."""
         self.held = not self._bases and sum(self._snapshots.values()) == self._holds

@@ -178,7 +178,7 @@ class Snapshot(View):
         if (release := self._release) is not None:
             self._release = None
             self._look_through((), UNREADABLE)
-            self.finders = (_closed,)
+            self.finders = (_refuse_closed,)
             release(self.lsn)
 
     def __enter__(self) -> Snapshot:
@@ -188,7 +188,7 @@ class Snapshot(View):
         self.close()
 
 
-def _closed(*_: object) -> Any:
+def _refuse_closed(*_: object) -> Any:
     raise RuntimeError("the snapshot is closed, or is not there to be read")
 
 
@@ -196,7 +196,7 @@ class _Unreadable:
     """Stands for the generation of a closed snapshot: whoever still holds the snapshot, be it an idle session by its
     last transaction, keeps no page of LMDB from being used again."""
 
-    get = scan = has_between = staticmethod(_closed)
+    get = scan = has_between = staticmethod(_refuse_closed)
     bases: Mapping[bytes, bytes] = {}
 
 

@@ -65,4 +65,4 @@ class StreamCalls:
         """The LSN of what the statement sees, in the stream's tablespace. Raises 42704, 42501, 57P03."""
         transaction = self._session.transaction
         seen = self._session.node.store.durable_lsn if transaction is None else transaction.snapshot_lsn
-        return self._changes.seen(self._catalog, self._user, name, seen)
+        return self._changes.count_seen(self._catalog, self._user, name, seen)

@@ -150,7 +150,7 @@ def _log_status(session: Session, cluster: ClusterView) -> list[Row]:
 
 def _change_streams(session: Session, cluster: ClusterView) -> list[Row]:
     with session.node.store.snapshot() as reader:
-        return session.node.changes.shown(session.catalog, reader)
+        return session.node.changes.show_streams(session.catalog, reader)
 
 
 _ROWS: dict[str, Callable[[Session, ClusterView], list[Row]]] = {

@@ -50,24 +50,24 @@ def _content(session: Session, relation: VirtualTable) -> tuple[object, object]:
     parts = content.parts.get(relation.oid, [])
     scopes = {part.scope for part in parts}
     if scopes <= {"fixed"}:
-        return "fixed", _joined(relation, parts, surroundings)
+        return "fixed", _join(relation, parts, surroundings)
     catalog = surroundings.catalog
     key: tuple[object, ...] = (catalog.database, catalog.version)
     if "session" in scopes:
         key = (*key, surroundings.path, surroundings.user)
     if "live" in scopes:
-        return None, _joined(relation, parts, surroundings)
+        return None, _join(relation, parts, surroundings)
     wholes = surroundings.cache.wholes
     kept = wholes.get((relation.oid, id(catalog), key))
     if kept is None:
-        kept = wholes[relation.oid, id(catalog), key] = (catalog, _joined(relation, parts, surroundings))
+        kept = wholes[relation.oid, id(catalog), key] = (catalog, _join(relation, parts, surroundings))
         if len(wholes) > WHOLES_KEPT:
             wholes.popitem(last=False)
     own = session.transaction is not None and bool(session.transaction.changed_objects)
     return None if own else key, kept[1]
 
 
-def _joined(relation: VirtualTable, parts: list[Part], surroundings: SessionSurroundings) -> Any:
+def _join(relation: VirtualTable, parts: list[Part], surroundings: SessionSurroundings) -> Any:
     batches = [batch for part in parts for batch in _batches(part, surroundings) if batch.num_rows]
     if not batches:
         return _batch(relation, {}, 0)
@@ -78,10 +78,10 @@ def _batches(part: Part, surroundings: SessionSurroundings) -> list[Any]:
     cache = surroundings.cache
     if part.scope == "fixed":
         if id(part) not in cache.fixed:
-            cache.fixed[id(part)] = _made(part, [], surroundings)
+            cache.fixed[id(part)] = _make(part, [], surroundings)
         return [cache.fixed[id(part)]]
     if part.items is None:
-        return [_made(part, [], surroundings)]
+        return [_make(part, [], surroundings)]
     sliced: dict[int, list[Item]] = {}
     for item in part.items(surroundings.catalog):
         number = 0 if item[0] is None else item[0].oid >> SLICE_BITS  # an extension that could be there has no object
@@ -92,14 +92,14 @@ def _batches(part: Part, surroundings: SessionSurroundings) -> list[Any]:
     for number, items in sliced.items():
         kept = old.get(number)
         # Unchanged items are the same objects, which lists compare at once.
-        new[number] = kept if kept is not None and kept[0] == items else (items, _made(part, items, surroundings))
+        new[number] = kept if kept is not None and kept[0] == items else (items, _make(part, items, surroundings))
     cache.slices[key] = new
     if len(cache.slices) > WHOLES_KEPT:
         cache.slices.popitem(last=False)
     return [batch for _, batch in new.values()]
 
 
-def _made(part: Part, items: list[Item], surroundings: SessionSurroundings) -> Any:
+def _make(part: Part, items: list[Item], surroundings: SessionSurroundings) -> Any:
     columns = part.columns(items, surroundings)
     count = content.row_count(columns) if not items else _rows(columns, items)
     return _batch(part.relation, columns, count)

@@ -58,7 +58,7 @@ class NodeStatus:
 
     def shown_settings(self) -> list[tuple[str, str]]:
         """(name, value) of every setting, as SHOW prints it."""
-        return self._session.variables.shown()
+        return self._session.variables.list_shown()
 
     def activity(self) -> list[dict[str, object]]:
         """One row a session; the query texts of others are for superusers."""
@@ -171,7 +171,7 @@ class NodeStatus:
                 "owner": getattr(catalog.get(item.owner), "name", None),
                 "database": getattr(catalog.get(item.database), "name", None),
             }
-            for item in self._node.prepared.shown()
+            for item in self._node.prepared.list_shown()
         ]  # fmt: skip
 
     def timezones(self) -> list[dict[str, object]]:
@@ -260,7 +260,7 @@ class NodeStatus:
         assert isinstance(item, Database | Tablespace)
         return may_see(catalog, user if isinstance(user, Role) else None, item)
 
-    def started(self) -> int:
+    def get_start(self) -> int:
         return self._node.started
 
     def statements(self) -> list[content.StatementRow]:

@@ -82,7 +82,7 @@ class VirtualRows:
     def _fixed_look_up(self, part: Part, number: int) -> Callable[[object], Iterable[Row]]:
         if part.find is not None:
             return partial(part.find, self._relation.columns[number - 1].name)
-        index = self._fixed(part).index(number)
+        index = self._make_fixed(part).index(number)
         return lambda value: index.get(value, ())
 
     # ---- how they are made ------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class VirtualRows:
         if "live" in scopes:
             return Whole([row for part in self._parts for row in self._part_rows(part)])
         if scopes <= {"fixed"} and len(self._parts) == 1:
-            return self._fixed(self._parts[0])
+            return self._make_fixed(self._parts[0])
         catalog = surroundings.catalog
         if self._count() > WHOLE_ITEMS:
             raise RowPathFull(relation.name)
@@ -123,20 +123,20 @@ class VirtualRows:
 
     def _part_rows(self, part: Part) -> Iterable[Row]:
         if part.scope == "fixed":
-            return self._fixed(part).rows
+            return self._make_fixed(part).rows
         if part.items is None or not isinstance(part.items, Items):
             items = [] if part.items is None else part.items(self._surroundings.catalog)
-            return self._made(part, items)
+            return self._make(part, items)
         kept = self._kept_items(part)
         items = part.items(self._surroundings.catalog)
         if len(kept) > 2 * len(items) + SMALL_ITEMS:  # of objects that are gone
             kept.clear()
         return [row for item in items for row in self._rows_of(part, item, kept)]
 
-    def _fixed(self, part: Part) -> Whole:
+    def _make_fixed(self, part: Part) -> Whole:
         found = self._cache.fixed.get(id(part))
         if found is None:
-            found = self._cache.fixed[id(part)] = Whole(self._made(part, []))
+            found = self._cache.fixed[id(part)] = Whole(self._make(part, []))
         return found
 
     def _kept_items(self, part: Part) -> dict[int, tuple[Item, list[Row]]]:
@@ -156,10 +156,10 @@ class VirtualRows:
         found = kept.get(oid)
         # An unchanged object is the same object, which tuples compare at once.
         if found is None or found[0] != item:
-            found = kept[oid] = (item, self._made(part, [item]))
+            found = kept[oid] = (item, self._make(part, [item]))
         return found[1]
 
-    def _made(self, part: Part, items: list[Item]) -> list[Row]:
+    def _make(self, part: Part, items: list[Item]) -> list[Row]:
         columns = part.columns(items, self._surroundings)
         lists = next((len(value) for value in columns.values() if isinstance(value, list)), None)
         count = lists if lists is not None else len(items) if part.items is not None else content.row_count(columns)

@@ -26,7 +26,7 @@ def setting_rows(session: Session) -> list[dict[str, object]]:
     """The rows of pg_settings."""
     configuration, sees = session.present.configuration, sees_files(session)
     rows = []
-    for name, value in session.variables.shown():
+    for name, value in session.variables.list_shown():
         row = _row(name, value, session.settings.reset_value(name))
         if configuration is not None:
             row |= _origin(configuration, name.lower(), row, sees)
@@ -65,8 +65,8 @@ def _row(name: str, value: str, again: str | None) -> dict[str, object]:
         assert known is not None
         default, unit = known.default, known.unit
         row["context"] = "user" if known.without_effect else "internal"
-        setting = default if value == known.shown else in_unit(value, unit)
-        reset = default if again in (None, known.shown) else in_unit(again or "", unit)
+        setting = default if value == known.shown_value else in_unit(value, unit)
+        reset = default if again in (None, known.shown_value) else in_unit(again or "", unit)
     else:
         unit, row["context"], row["vartype"] = own.unit, own.context, own.kind
         default, setting = in_unit(own.default, unit), in_unit(value, unit)

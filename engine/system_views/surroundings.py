@@ -28,7 +28,7 @@ from engine.node import sizes
 from engine.node.exported_snapshots import ExportedSnapshots
 from engine.node.stages import Stages
 from engine.replica import token
-from engine.session.errors import canceled
+from engine.session.errors import canceled_error
 from engine.session.open_sessions import open_sessions
 from engine.session.signals import check_signal
 from engine.session.waiting import result_of
@@ -98,7 +98,7 @@ class SessionSurroundings:
         elif _ONE_OPERATOR.fullmatch(text):
             return text[1:-1]
         key = (self.catalog.database, self.catalog.version if qualified else 0, self.path, text, pretty)
-        return self.cache.text(key, lambda: self._printed(text, table, pretty))
+        return self.cache.text(key, lambda: self._print(text, table, pretty))
 
     def _relation_text(self, name: str) -> str:
         schema, _, relation = name.partition(".")
@@ -106,13 +106,13 @@ class SessionSurroundings:
         wanted = self.environment.find_relation(schema, relation)
         return relation if found is not None and wanted is not None and found.oid == wanted.oid else name
 
-    def _analysed(self, text: str, table: Table | None) -> tree.Expr:
+    def _analyse(self, text: str, table: Table | None) -> tree.Expr:
         inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
         return analyze_expression(parse_expression(text), inside, table, None, "index expressions" if table else "")
 
-    def _printed(self, text: str, table: Table | None, pretty: bool) -> str:
+    def _print(self, text: str, table: Table | None, pretty: bool) -> str:
         entries = () if table is None else self._entries(table)
-        return deparse_expression(self._analysed(text, table), entries, self.catalog, self.path, pretty)
+        return deparse_expression(self._analyse(text, table), entries, self.catalog, self.path, pretty)
 
     @staticmethod
     def _entries(table: Table) -> tuple[tree.RangeEntry, ...]:
@@ -121,7 +121,7 @@ class SessionSurroundings:
 
     def is_call(self, text: str, table: Table) -> bool:
         """Whether an index definition shows the expression without parentheses of its own."""
-        found = self._analysed(text, table)
+        found = self._analyse(text, table)
         if isinstance(found, tree.FuncExpr):
             return found.operator is None and found.display in ("call", "sql_syntax")
         return isinstance(found, tree.CoalesceExpr | tree.MinMaxExpr | tree.NullIfExpr | tree.SqlValueFunction)
@@ -194,7 +194,7 @@ class SessionSurroundings:
             self.session.warn("01000", f"PID {process_id} is not a PostgreSQL backend process")
             return False
         check_signal(self.session, target, terminate)
-        error = canceled()
+        error = canceled_error()
         if terminate:
             error = SqlError("57P01", "terminating connection due to administrator command", severity="FATAL")
         if target is self.session:
@@ -263,7 +263,7 @@ class SessionSurroundings:
 
     def expression_references(self, text: str, table: Table) -> Sequence[Reference]:
         """What an expression over a table refers to."""
-        return references((self._analysed(text, table),), self._entries(table))
+        return references((self._analyse(text, table),), self._entries(table))
 
     def view(self, view: View | Table, pretty: bool) -> str:
         """A view's query as this session sees it."""

@@ -36,7 +36,7 @@ class _Search:
         for one, _ in turned:
             queue = _queue_of(one)
             if queue not in orders:
-                order = _sorted(one.space.queue(one), turned)
+                order = _sort(one.space.queue(one), turned)
                 if order is None:
                     return None
                 orders[queue] = order
@@ -66,7 +66,7 @@ def _queue_of(ticket: Ticket) -> tuple[int, object]:
     return id(ticket.space), ticket.name
 
 
-def _sorted(queue: Sequence[Ticket], turned: Sequence[Edge]) -> list[Ticket] | None:
+def _sort(queue: Sequence[Ticket], turned: Sequence[Edge]) -> list[Ticket] | None:
     """The queue in the order nearest to its own in which every edge's one stands before its other (TopoSort)."""
     left = list(queue)
     order: list[Ticket] = []

@@ -139,13 +139,13 @@ class JointCommits:
         left = len(positions)
         over = False
 
-        def reached() -> None:
+        def note_durable() -> None:
             nonlocal left
             left -= 1
             if left <= 0 and not over:
                 acknowledge()
 
-        def failed(error: SqlError) -> None:
+        def note_failure(error: SqlError) -> None:
             nonlocal over
             if not over:
                 over = True
@@ -154,7 +154,7 @@ class JointCommits:
         if not positions:
             acknowledge()
         for at in positions:
-            self.wait(at, reached, failed)
+            self.wait(at, note_durable, note_failure)
 
     def give_up(self, lsn: int, error: SqlError) -> None:
         """As CommitQueue.give_up, of pg_default."""

@@ -200,10 +200,10 @@ class LockSpace:
         if place is owner:
             held_modes[name] |= mode
             return None
-        entry = self._contended(name, place)
+        entry = self._make_contended(name, place)
         own = entry.holders.get(owner, 0)
         before = None
-        if not own & mode and self._blocked(entry, owner, mode):
+        if not own & mode and self._is_blocked(entry, owner, mode):
             before = self._place_in_queue(entry, owner, own, mode)
         if before is None:
             entry.holders[owner] = own | mode
@@ -252,8 +252,8 @@ class LockSpace:
         place = self._held.get(name)
         if place is None or place is owner:
             return False
-        entry = self._contended(name, place)
-        return not entry.holders.get(owner, 0) & mode and self._blocked(entry, owner, mode)
+        entry = self._make_contended(name, place)
+        return not entry.holders.get(owner, 0) & mode and self._is_blocked(entry, owner, mode)
 
     def release(self, owner: Owner, names: Iterator[Hashable] | list[Hashable]) -> None:
         """Lets go of these locks, and grants what waited for them."""
@@ -297,7 +297,7 @@ class LockSpace:
             return {}
         return dict(place.holders) if isinstance(place, Contended) else {place: 0}
 
-    def _contended(self, name: Hashable, place: Owner | Contended) -> Contended:
+    def _make_contended(self, name: Hashable, place: Owner | Contended) -> Contended:
         if isinstance(place, Contended):
             return place
         entry = Contended()
@@ -311,7 +311,7 @@ class LockSpace:
     def _held_by(self, owner: Owner) -> dict[Hashable, int]:
         return owner.row_locks if self.conflicts is ROW_CONFLICTS else owner.table_locks
 
-    def _blocked(self, entry: Contended, owner: Owner, mode: int) -> bool:
+    def _is_blocked(self, entry: Contended, owner: Owner, mode: int) -> bool:
         conflicts = self.conflicts[mode]
         return self._kept_out(entry, owner, mode) or any(conflicts & ticket.mode for ticket in entry.waiters)
 

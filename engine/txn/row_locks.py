@@ -131,11 +131,11 @@ class RowLocks(LockSpace):
             for holder in holders
         ):
             return None
-        entry = self._contended(name, place)
+        entry = self._make_contended(name, place)
         entry.looked_on = True
         return self._queue(entry, Ticket(self, name, owner, LOOKS_ON), len(entry.waiters))
 
-    def _blocked(self, entry: Contended, owner: Owner, mode: int) -> bool:
+    def _is_blocked(self, entry: Contended, owner: Owner, mode: int) -> bool:
         return self._kept_out(entry, owner, mode)
 
     def _place_in_queue(self, entry: Contended, owner: Owner, own: int, mode: int) -> int:

@@ -70,7 +70,7 @@ class Sequences:
         first = self._step(sequence, position)
         last = first + (count - 1) * sequence.increment
         if not sequence.minimum <= last <= sequence.maximum:
-            raise _exhausted(sequence)
+            raise _exhausted_error(sequence)
         position.last = last
         position.is_called = True
         self._log_ahead(sequence, position)
@@ -126,7 +126,7 @@ class Sequences:
         if sequence.minimum <= value <= sequence.maximum:
             return value
         if not sequence.cycle:
-            raise _exhausted(sequence)
+            raise _exhausted_error(sequence)
         return sequence.minimum if sequence.increment > 0 else sequence.maximum
 
     def _log_ahead(self, sequence: Sequence, position: _Position) -> None:
@@ -139,7 +139,7 @@ class Sequences:
         position.logged = room
 
 
-def _exhausted(sequence: Sequence) -> SqlError:
+def _exhausted_error(sequence: Sequence) -> SqlError:
     bound = "maximum" if sequence.increment > 0 else "minimum"
     value = sequence.maximum if sequence.increment > 0 else sequence.minimum
     return SqlError("2200H", f'nextval: reached {bound} value of sequence "{sequence.name}" ({value})')

@@ -74,15 +74,15 @@ class SerializableSpace:
     def watch_no_more(self, safety: Safety) -> None:
         self._watched.remove(safety)
 
-    def ended(self, serial: Serial) -> None:
+    def note_end(self, serial: Serial) -> None:
         """A transaction is committed, or rolled back."""
         for safety in list(self._watched):
-            safety.ended(serial)
+            safety.note_end(serial)
 
     def forget(self, serial: Serial) -> None:
         """It is rolled back: whatever it has read and written is of no concern."""
         self._transactions.pop(serial, None)
-        self.ended(serial)
+        self.note_end(serial)
         for other in serial.ins:
             other.outs.discard(serial)
         for other in serial.outs:
@@ -120,7 +120,7 @@ class Safety:
         self._decided = call
         self._tell()
 
-    def ended(self, serial: Serial) -> None:
+    def note_end(self, serial: Serial) -> None:
         """A transaction is committed, or rolled back."""
         if serial in self.left:
             self.left.discard(serial)
@@ -320,7 +320,7 @@ class Serial:
         self._durable_then = self._transaction.store.durable_lsn
         self.lsn = lsn
         self.read_only = self.read_only or not self.wrote
-        self._space.ended(self)
+        self._space.note_end(self)
         self._space.prune()
 
     def abort(self) -> None:

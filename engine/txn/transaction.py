@@ -463,7 +463,7 @@ class Transaction:
         elif (held is None or held < strength) and not self.lock(key, strength, wait):
             return None
         if self.writes or self.runs:
-            own = self._written(key)
+            own = self._get_written(key)
             if own is not MISSING:
                 if key in self._arrived and not current:
                     return None
@@ -563,7 +563,7 @@ class Transaction:
         found = self._row_space.moved.get(key)
         return found is not None and found[1] == lsn
 
-    def _written(self, key: bytes) -> bytes | Missing | None:
+    def _get_written(self, key: bytes) -> bytes | Missing | None:
         """What this transaction has under the key: single writes lie over its bulk runs, newer runs over older ones."""
         own = self.writes.get(key, MISSING)
         if own is MISSING:
@@ -574,7 +574,7 @@ class Transaction:
         return own
 
     def newest(self, key: bytes) -> bytes | None:
-        own = self._written(key)
+        own = self._get_written(key)
         if not isinstance(own, Missing):
             return own
         newest = self._store.newest(key)

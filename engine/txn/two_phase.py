@@ -121,7 +121,7 @@ class PreparedTransactions:
         carrier.stand_on(transaction)
         self._concern(carrier, transaction)
         carrier.writes = {_key(identifier): _encode(made, transaction)}
-        lsn = node.commits.commit(carrier, _touched(transaction))
+        lsn = node.commits.commit(carrier, _get_keys(transaction))
         carrier.release()
         self._known[identifier] = made, transaction
         return lsn
@@ -133,7 +133,7 @@ class PreparedTransactions:
         carrier.writes = dict(transaction.writes) if committed else {}
         carrier.writes[_key(identifier)] = None
         self._concern(carrier, transaction)
-        lsn = self._node.commits.commit(carrier, _touched(transaction))
+        lsn = self._node.commits.commit(carrier, _get_keys(transaction))
         carrier.release()
         self._forget(identifier, lsn)
         return lsn
@@ -174,7 +174,7 @@ class PreparedTransactions:
         for identifier in list(self._known):
             self._forget(identifier)
 
-    def shown(self) -> list[PreparedTransaction]:
+    def list_shown(self) -> list[PreparedTransaction]:
         """All of them as committed, on any node."""
         with self._node.store.snapshot() as snapshot:
             return [_parts(key, value)[0] for key, value in snapshot.scan(*_RANGE)]
@@ -209,7 +209,7 @@ def _acquire(
                 raise SqlError("XX000", "two prepared transactions hold locks that conflict")
 
 
-def _touched(transaction: Transaction) -> Iterable[bytes]:
+def _get_keys(transaction: Transaction) -> Iterable[bytes]:
     """The keys of what it has written and locked."""
     yield from transaction.writes
     for name in transaction.row_locks:

@@ -166,7 +166,7 @@ class NodeBackups:
         """Removes what `fill` has made for a name."""
         shutil.rmtree(self._place_of(name), ignore_errors=True)
 
-    def filled(self) -> list[str]:
+    def get_filled(self) -> list[str]:
         """The names for which there is something."""
         with suppress(FileNotFoundError):
             return [unquote(folder) for folder in os.listdir(self._restores)]

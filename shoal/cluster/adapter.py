@@ -100,7 +100,7 @@ class EngineReplica:
             self._spaces.apply_order.apply_waiting()
 
     def apply_now(self, entry: LogEntry) -> None:
-        self.node.applied(self.store.apply(entry.lsn, entry.body, entry.commit_time))
+        self.node.on_applied(self.store.apply(entry.lsn, entry.body, entry.commit_time))
         self.node.applied_together(entry.parts)
 
     async def ready(self) -> None:
@@ -114,7 +114,7 @@ class EngineReplica:
         self.node.lead()
 
     def on_committed(self, lsn: int) -> None:
-        self.store.committed(lsn)
+        self.store.on_committed(lsn)
 
     def on_unknown(self, first_lsn: int) -> None:
         self.leading = False

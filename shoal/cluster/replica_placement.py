@@ -192,7 +192,7 @@ class ReplicaHoldings:
         if item is not None and spaces.replica(identity) is replica:
             replica.is_visible = True
             spaces.apply_order.join(identity, replica)
-            spaces.node.held.arrived(item, replica.store)
+            spaces.node.held.on_arrived(item, replica.store)
             spaces.attach_replica(replica)
             log.info('tablespace "%s" is on this node from LSN %d on', item.name, replica.applied_lsn)
 

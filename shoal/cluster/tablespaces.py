@@ -162,7 +162,7 @@ class TablespaceReplica:
         self._spaces.leaderships.guard_storage()
 
     def on_committed(self, lsn: int) -> None:
-        self.store.committed(lsn)
+        self.store.on_committed(lsn)
 
     def on_unknown(self, first_lsn: int) -> None:
         self._on_leadership_lost()
@@ -510,7 +510,7 @@ class ClusterTablespaces:
         self._run(replica)
         return replica.store if replica.is_visible else None
 
-    def attached(self, space: Tablespace) -> None:
+    def on_attached(self, space: Tablespace) -> None:
         self.leaderships.guard_storage()
 
     def keep(self, identity: bytes) -> None:
@@ -532,7 +532,7 @@ class ClusterTablespaces:
         await asyncio.to_thread(shutil.rmtree, replica.store.path, ignore_errors=True)
         self._wake.set()
 
-    def altered(self) -> None:
+    def on_altered(self) -> None:
         self.wake_reconciler()
 
     def check_options(self, options: Mapping[str, str], item: CatalogItem | None) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from catalog import collations, icu
 from catalog.types import lookup, oids
-from catalog.types.collated import Rules, collated
+from catalog.types.collated import Rules, with_collation
 
 LOCALES = ("und", "de", "sv", "tr", "cs", "ja", "en-US-u-va-posix", "de-u-co-phonebk", "und-u-ks-level2", "fr-CA",
            "und-u-kn-true", "en-u-kf-upper")  # fmt: skip
@@ -30,14 +30,14 @@ def test_words_are_in_the_order_that_postgresql_gives_them(locale: str, postgres
     given = words(1, 400)
     query = f"SELECT x FROM unnest(%s::text[]) x ORDER BY x COLLATE {name}"
     theirs = [row[0] for row in postgres.execute(query.encode(), [given])]
-    key = lookup(collated(oids.TEXT, Rules(locale)).oid).key_encoder()
+    key = lookup(with_collation(oids.TEXT, Rules(locale)).oid).key_encoder()
     assert key is not None
     assert sorted(given, key=key) == theirs
 
 
 def test_what_is_equal_without_case_is_what_postgresql_takes_for_equal(postgres: psycopg.Connection) -> None:
     postgres.execute("CREATE COLLATION loosely (provider = icu, locale = 'und-u-ks-level1', deterministic = false)")
-    key = lookup(collated(oids.TEXT, Rules("und-u-ks-level1", False)).oid).sort_key()
+    key = lookup(with_collation(oids.TEXT, Rules("und-u-ks-level1", False)).oid).sort_key()
     assert key is not None
     pairs = list(itertools.combinations(words(2, 60), 2))
     query = "SELECT a = b COLLATE loosely FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY u(a, b, n) ORDER BY n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog import privileges
-from catalog.privileges import DependentPrivileges, Grant, granted, parse, renamed, revoked
+from catalog.privileges import DependentPrivileges, Grant, add_grant, parse, remove_grants, rename_role
 from catalog.schema import Catalog, Role, Schema, Table
 
 
@@ -19,27 +19,27 @@ def test_items_keep_their_text(text: str) -> None:
 
 
 def test_a_second_grant_of_the_same_grantor_joins_the_first() -> None:
-    grants = granted(_grants("o=arw/o", "a=r/o"), parse("a=w*/o"))
+    grants = add_grant(_grants("o=arw/o", "a=r/o"), parse("a=w*/o"))
     assert privileges.texts(grants) == ("o=arw/o", "a=rw*/o")
-    assert privileges.texts(granted(grants, parse("a=w/b"))) == ("o=arw/o", "a=rw*/o", "a=w/b")
+    assert privileges.texts(add_grant(grants, parse("a=w/b"))) == ("o=arw/o", "a=rw*/o", "a=w/b")
 
 
 def test_what_was_granted_on_goes_with_its_grantor() -> None:
     grants = _grants("o=r/o", "a=r*/o", "b=r*/a", "c=r/b")
     with pytest.raises(DependentPrivileges):
-        revoked(grants, parse("a=r/o"), False, False, "o")
-    assert privileges.texts(revoked(grants, parse("a=r/o"), False, True, "o")) == ("o=r/o",)
-    assert privileges.texts(revoked(grants, parse("a=r/o"), True, True, "o")) == ("o=r/o", "a=r/o")
+        remove_grants(grants, parse("a=r/o"), False, False, "o")
+    assert privileges.texts(remove_grants(grants, parse("a=r/o"), False, True, "o")) == ("o=r/o",)
+    assert privileges.texts(remove_grants(grants, parse("a=r/o"), True, True, "o")) == ("o=r/o", "a=r/o")
 
 
 def test_a_second_way_to_an_option_keeps_what_was_granted_on() -> None:
     grants = _grants("a=r*/o", "a=r*/p", "b=r/a")
-    assert privileges.texts(revoked(grants, parse("a=r/o"), False, False, "o")) == ("a=r*/p", "b=r/a")
+    assert privileges.texts(remove_grants(grants, parse("a=r/o"), False, False, "o")) == ("a=r*/p", "b=r/a")
 
 
 def test_another_name_joins_items() -> None:
-    assert renamed(("a=r/a", "b=w/a"), "b", "a") == ("a=rw/a",)
-    assert renamed(None, "a", "b") is None
+    assert rename_role(("a=r/a", "b=w/a"), "b", "a") == ("a=rw/a",)
+    assert rename_role(None, "a", "b") is None
 
 
 def test_groups_and_owners() -> None:
@@ -51,6 +51,6 @@ def test_groups_and_owners() -> None:
     assert privileges.may(catalog, table, member, "r")
     assert not privileges.may(catalog, table, outside, "r")
     assert not privileges.may(catalog, table, owner, "w")
-    assert privileges.held(catalog, table, owner)[1] == frozenset("arwdDxt")
+    assert privileges.get_privileges(catalog, table, owner)[1] == frozenset("arwdDxt")
     assert not privileges.may(catalog, schema, member, "U")
     assert privileges.may(catalog, schema, owner, "UC")

@@ -137,8 +137,8 @@ def test_stems(postgres: psycopg.Connection, language: str) -> None:
         "mangeaient красивые домов canciones corazón bambini città ευτυχία talossa iloinen huizen böcker"
     )
     found = postgres.execute("select to_tsvector(%s::regconfig, %s)::text", (language, words)).fetchone()
-    vector = vectors.made((word, ((position, 0),)) for word, position in lexemes(language, words))
-    assert found == (vectors.printed(vector),)
+    vector = vectors.make_vector((word, ((position, 0),)) for word, position in lexemes(language, words))
+    assert found == (vectors.print_vector(vector),)
 
 
 def outcome(function: Callable[..., str], *arguments: str) -> str:

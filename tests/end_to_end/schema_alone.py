@@ -9,11 +9,11 @@ from wire import leader_selection
 
 
 def install() -> None:
-    told = leader_selection.reached
+    told = leader_selection.find_reached
 
     def alone(route, *rest):  # type: ignore[no-untyped-def]
         return leader_selection.AT_HOME if route.shared else told(route, *rest)
 
-    leader_selection.reached = alone
+    leader_selection.find_reached = alone
     Stores.guard = lambda self, space, error: None  # type: ignore[method-assign]
     tablespaces.places_of_changes = lambda before, changes: frozenset()

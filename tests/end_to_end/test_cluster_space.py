@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from engine.storage.holes import allocated
+from engine.storage.holes import allocated_bytes
 from engine.storage.space import SPARE_BYTES
 from tests.cluster import PATIENCE, ShoalCluster
 from tests.samples import some
@@ -23,7 +23,7 @@ def cluster() -> Iterator[ShoalCluster]:
 
 
 def used(cluster: ShoalCluster, name: str) -> int:
-    return sum(allocated(str(path)) for path in (cluster.nodes[name].data / "rows").glob("*"))
+    return sum(allocated_bytes(str(path)) for path in (cluster.nodes[name].data / "rows").glob("*"))
 
 
 def filled(cluster: ShoalCluster, connection: psycopg.Connection) -> int:

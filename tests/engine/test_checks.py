@@ -70,12 +70,12 @@ class Replica:
         return self.space.sequence(Edits(writes, [], []), 0, 0)
 
     def commit_all(self) -> None:
-        self.space.committed(self.space.sequenced_lsn)
+        self.space.on_committed(self.space.sequenced_lsn)
 
     def follow(self, leader: Replica) -> None:
         """Applies what the leader has submitted, all in one turn."""
         for lsn in range(self.space.durable_lsn + 1, len(leader.log.bodies) + 1):
-            self.node.applied(self.space.apply(lsn, leader.log.bodies[lsn - 1]))
+            self.node.on_applied(self.space.apply(lsn, leader.log.bodies[lsn - 1]))
 
     async def report(self, check: bytes) -> Digest | SqlError:
         async with asyncio.timeout(10):

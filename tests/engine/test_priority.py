@@ -70,7 +70,7 @@ class Times:
         self.now += seconds
         self.waited += waited * seconds
         self.found.answered += round(answered * seconds)
-        return self.found.pressed
+        return self.found.is_pressed
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ class Times:
 )
 def test_bulk_work_gives_way_to_many_statements_that_wait(answered: float, waited: float, pressed: bool) -> None:
     times = Times()
-    assert not times.found.pressed
+    assert not times.found.is_pressed
     assert times.after(PRESSED_STALE / 2, answered, waited) == pressed
 
 

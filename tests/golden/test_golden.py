@@ -71,7 +71,7 @@ def _another_query(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _another_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = Code.named
+    named = Code.name_value
     monkeypatch.setattr(Code, "named", lambda code, _, hint: named(code, len, hint))
 
 

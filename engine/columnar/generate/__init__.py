@@ -25,7 +25,7 @@ from collections.abc import Container, Sequence
 from catalog.errors import not_supported
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
-from catalog.types.collated import shown
+from catalog.types.collated import shown_type
 from catalog.types.naming import holds_names
 from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
 from engine.columnar.generate.catalog_functions import (
@@ -84,7 +84,7 @@ def _select(generation: Generation, node: tree.Query, binary: Container[int]) ->
     fields = [_sent(piece) if number in binary else () for number, piece in enumerate(made.pieces)]
     body = _as_text(generation, node, made, fields, binary)
     columns = [
-        OutputColumn(target.name, shown(target.expression.type), piece.form, sent)
+        OutputColumn(target.name, shown_type(target.expression.type), piece.form, sent)
         for target, piece, sent in zip(node.output, body.pieces, fields, strict=True)
     ]
     return generation.finish(body.sql, columns)

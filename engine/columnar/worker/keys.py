@@ -52,7 +52,7 @@ def _bytes16(raw: npt.NDArray[np.uint8]) -> pa.Array:
 _OF_LAYOUT: dict[Layout, tuple[int, Decoder]] = {Layout.BOOLEANS: (1, _bool), Layout.FIXED_BYTES: (16, _bytes16)}
 
 
-def _fixed(oid: int) -> tuple[int, Decoder] | None:
+def _fixed_decoder(oid: int) -> tuple[int, Decoder] | None:
     """The width of a type's keys, and what turns them back; None where they cannot be."""
     columns = columns_of(oid)
     return _OF_LAYOUT.get(columns.layout) if columns.key is None else _numbers(oid, columns.key)
@@ -80,10 +80,10 @@ class KeyPlan:
         self._parts: list[tuple[int, Decoder]] = []
         if not table.key_columns:
             self.columns: tuple[str, ...] = (ROW_NUMBER,)
-            self._parts = list(filter(None, (_fixed(oids.INT8),)))
+            self._parts = list(filter(None, (_fixed_decoder(oids.INT8),)))
             return
         key_types = [table.column_by_number(number).type.oid for number in table.key_columns]
-        parts = list(filter(None, map(_fixed, key_types)))
+        parts = list(filter(None, map(_fixed_decoder, key_types)))
         if len(parts) == len(key_types) and PREFIX_BYTES + sum(width for width, _ in parts) < MAX_KEY_BYTES:
             self.columns = tuple(f"c{number}" for number in table.key_columns)
             self._parts = parts
@@ -91,13 +91,13 @@ class KeyPlan:
             self.columns = (ENCODED,)
 
     @property
-    def encoded(self) -> bool:
+    def is_encoded(self) -> bool:
         """Whether rows are found by the encoded key in column `k`."""
         return self.columns == (ENCODED,)
 
     def decode(self, keys: Any) -> pa.Table:
         """The key columns of encoded keys (a binary array; storage ids included)."""
-        if self.encoded:
+        if self.is_encoded:
             return pa.table({ENCODED: _without_prefix(keys)})
         width = PREFIX_BYTES + sum(size for size, _ in self._parts)
         first = int(numbers_of_offsets(keys)[0]) if len(keys) else 0

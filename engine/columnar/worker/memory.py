@@ -47,7 +47,7 @@ def resident() -> int:
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
-def mapped() -> int:
+def mapped_bytes() -> int:
     """Bytes that RLIMIT_DATA counts, and a little more (proc(5): data and stack)."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[5]) * _PAGE
@@ -100,7 +100,7 @@ class Watch:
         elif begun != self._settled:
             self._settled = begun
             give_back()
-            if resident() > self._idle or mapped() > MAPPED_TIMES * self._limit // 2:
+            if resident() > self._idle or mapped_bytes() > MAPPED_TIMES * self._limit // 2:
                 self._leave("grown")
 
     def _look_busy(self) -> None:

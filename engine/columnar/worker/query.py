@@ -44,7 +44,7 @@ INTERRUPT_AGAIN = 0.05  # seconds
 Send = Callable[[Header, Sequence[Buffer]], None]
 
 
-def cancelled() -> SqlError:
+def canceled_error() -> SqlError:
     return SqlError("57014", "canceling statement due to user request")
 
 
@@ -96,7 +96,7 @@ class Slots:
                 self._changed.wait(self._patience_of(query))
             if query.stopped:
                 self._release(query)
-                raise cancelled()
+                raise canceled_error()
             self._free -= 1
             query.has_slot = True
             query.left -= size
@@ -244,7 +244,7 @@ class Query:
         except BaseException as error:
             fatal = is_fatal(error)
             if self.stopped:
-                error = memory_error() if self.found_no_memory else cancelled()
+                error = memory_error() if self.found_no_memory else canceled_error()
             last = error_header(self.identifier, error)
             last["crowded"] = self.company and not self.alone
         self._ended = True

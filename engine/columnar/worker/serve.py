@@ -21,7 +21,15 @@ from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.database import open_database, pinned_cursor
-from engine.columnar.worker.query import Interrupter, Query, Slots, as_sql_error, cancelled, close_cursor, error_header
+from engine.columnar.worker.query import (
+    Interrupter,
+    Query,
+    Slots,
+    as_sql_error,
+    canceled_error,
+    close_cursor,
+    error_header,
+)
 from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4
@@ -173,7 +181,7 @@ class Server:
     def _apply(self, header: Header, buffers: list[memoryview]) -> None:
         storage_id: Any = header["storage_id"]
         try:
-            self._tables.apply(storage_id, Pairs.received(buffers))
+            self._tables.apply(storage_id, Pairs.from_buffers(buffers))
         except Exception as error:
             self._lose(storage_id, error)
         self._send({"op": "applied", "bytes": sum(buffer.nbytes for buffer in buffers)}, ())
@@ -228,7 +236,7 @@ class Server:
             with self._queries_lock:
                 self._newest = identifier
                 if identifier in self._cancelled:
-                    raise cancelled()
+                    raise canceled_error()
                 self._queries[identifier] = query
                 under_way = len(self._queries)
             _start(thread, under_way, self._memory_limit)
@@ -257,7 +265,7 @@ class Server:
         overlays: Any = header["overlays"]
         for storage_id, paths in overlays:
             parts = [pairs for path in paths for pairs in read_run(path, storage_id)]
-            parts.append(Pairs.received(buffers[position : position + 5]))
+            parts.append(Pairs.from_buffers(buffers[position : position + 5]))
             self._tables.overlay(cursor, storage_id, parts, use)
             position += 5
         own: Any = header["virtual"]

@@ -108,7 +108,7 @@ class Tables:
                 self.apply(storage_id, pairs)
             return
         with _transaction(self._connection):
-            for rows in _ahead(_decoded(held, pairs, held.batches)[1] for pairs in parts):
+            for rows in _ahead(_decode(held, pairs, held.batches)[1] for pairs in parts):
                 if rows.num_rows:
                     self._insert(self._connection, held, rows)
 
@@ -118,10 +118,10 @@ class Tables:
         if held is None:
             return  # lost: the engine has been told
         try:
-            keys, rows = _decoded(held, pairs, held.batches)
+            keys, rows = _decode(held, pairs, held.batches)
         except ShapedArray:
             held = self._widen(held)
-            keys, rows = _decoded(held, pairs, held.batches)
+            keys, rows = _decode(held, pairs, held.batches)
         connection = self._connection
         with _transaction(connection):
             if keys.num_rows:
@@ -184,7 +184,7 @@ class Tables:
         for part in reversed(parts):
             unseen = part.without(pa.concat_arrays(seen)) if seen else part
             seen.append(part.keys)
-            part_keys, part_rows = _decoded(held, unseen, batches)
+            part_keys, part_rows = _decode(held, unseen, batches)
             keys.append(part_keys)
             rows.append(part_rows)
         return pa.concat_tables(keys), pa.concat_tables(rows)
@@ -243,7 +243,7 @@ def _ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
             yield item
 
 
-def _decoded(held: _Held, pairs: Pairs, batches: RowBatches) -> tuple[pa.Table, pa.Table]:
+def _decode(held: _Held, pairs: Pairs, batches: RowBatches) -> tuple[pa.Table, pa.Table]:
     """The key columns of all pairs, and the rows of those that have one."""
     return held.keys.decode(pairs.keys), _with_key(held, batches.decode(pairs.rows), pairs.row_keys)
 
@@ -278,7 +278,7 @@ def _column_types(held: _Held, whole: bool | None = None) -> list[tuple[str, str
         found = [(name, "VARCHAR" if name in held.arrays else kind) for name, kind in found]
     if held.keys.columns == (ROW_NUMBER,):
         found.append((ROW_NUMBER, "BIGINT"))
-    elif held.keys.encoded:
+    elif held.keys.is_encoded:
         found.append((ENCODED, "BLOB"))
     return found
 
@@ -290,7 +290,7 @@ def _definition(held: _Held) -> str:
 def _with_key(held: _Held, rows: pa.RecordBatch, keys: Any) -> pa.Table:
     """The rows with their hidden key column, if the table has one. `keys`: a binary array, or a list of bytes."""
     table = pa.Table.from_batches([rows])
-    if held.keys.columns == (ROW_NUMBER,) or held.keys.encoded:
+    if held.keys.columns == (ROW_NUMBER,) or held.keys.is_encoded:
         name = held.keys.columns[0]
         array = keys if isinstance(keys, pa.Array) else pa.array(keys, type=pa.binary())
         key = held.keys.decode(array).column(name)

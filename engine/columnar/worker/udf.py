@@ -101,16 +101,16 @@ class _Function:
             read(column, oid) for read, column, oid in zip(self._readers, columns[count:], self._oids, strict=True)
         ]
         if not arguments:
-            return self._result(self._gathered(function() for _ in range(rows)))
+            return self._result(self._gather(function() for _ in range(rows)))
         if self._signature.strict and self._signature.kind != "aggregate":
-            results = self._gathered(None if None in row else function(*row) for row in zip(*arguments, strict=True))
+            results = self._gather(None if None in row else function(*row) for row in zip(*arguments, strict=True))
         elif self._signature.kind == "aggregate":
-            results = self._gathered(_of_groups(function, arguments, self._signature.direct))
+            results = self._gather(_of_groups(function, arguments, self._signature.direct))
         else:
-            results = self._gathered(function(*row) for row in zip(*arguments, strict=True))
+            results = self._gather(function(*row) for row in zip(*arguments, strict=True))
         return self._result(results)
 
-    def _gathered(self, made: Iterable[Any]) -> list[Any]:
+    def _gather(self, made: Iterable[Any]) -> list[Any]:
         """Results of many rows, which are all there at once. Raises 53200 where large ones are more than their query
         may have."""
         if not self._may_be_large:
@@ -129,7 +129,7 @@ class _Function:
     def _result(self, results: list[Any]) -> pa.Array:
         signature = self._signature
         if signature.kind == "set":
-            flat, offsets = _flattened(results)
+            flat, offsets = _flatten(results)
             element = signature.result_duckdb.removesuffix("[]")
             return pa.ListArray.from_arrays(offsets, self._items(flat, element))
         return self._items(results, signature.result_duckdb)
@@ -213,7 +213,7 @@ def _of_groups(function: RowFunction, arguments: Sequence[list[Any]], direct: in
     return results
 
 
-def _flattened(results: list[Any]) -> tuple[list[Any], pa.Array]:
+def _flatten(results: list[Any]) -> tuple[list[Any], pa.Array]:
     """The values of all sets, and where each begins; None is a NULL list."""
     offsets: list[int | None] = []
     flat: list[Any] = []

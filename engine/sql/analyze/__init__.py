@@ -62,9 +62,9 @@ def analyze(
     else:
         analysed = change_statement(state, statement)
     types = _parameter_types(shared, analysed) if shared.parameters else ()
-    declared = tuple(map(shared.declared, range(1, len(types) + 1))) if shared.domains else ()
+    declared = tuple(map(shared.get_declared, range(1, len(types) + 1))) if shared.domains else ()
     relations, written = tuple(shared.relations), tuple(shared.written)
-    collated = collations.concerned(environment.catalog, relations, shared.collated)
+    collated = collations.needs_collations(environment.catalog, relations, shared.collated)
     if collated:
         collations.Collator(environment.catalog).statement(analysed)  # for its errors
     return tree.Analyzed(

@@ -53,7 +53,7 @@ def store_part(
     saved, state.kind = state.kind, kind
     part = _Part(state, value, target.location)
     plain = TypeRef(column.type.oid, column.type.typmod)
-    result = part.stored(before, plain, column.name, target.indirection, subscripting=False)
+    result = part.store_value(before, plain, column.name, target.indirection, subscripting=False)
     state.kind = saved
     return result
 
@@ -66,7 +66,7 @@ class _Part:
         self.value = value
         self.location = location
 
-    def stored(
+    def store_value(
         self,
         before: tree.Expr,
         type_: TypeRef,
@@ -77,7 +77,7 @@ class _Part:
     ) -> tree.Expr:
         """What a place of this type, which held `before`, holds after the value is stored `steps` further in."""
         if not steps:
-            return self._coerced(type_, name, subscripting)
+            return self._coerce(type_, name, subscripting)
         count = next((at for at, step in enumerate(steps) if not isinstance(step, ast.Subscript)), len(steps))
         if count:
             result = self._element(before, type_, name, list(steps[:count]), steps[count:])  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ class _Part:
             result = self._field(before, type_, name, steps)
         return to_domain(self.state.environment, result, type_, False, self.location) if type_.domain else result
 
-    def _coerced(self, type_: TypeRef, name: str, subscripting: bool) -> tree.Expr:
+    def _coerce(self, type_: TypeRef, name: str, subscripting: bool) -> tree.Expr:
         result = coerce.coerce(self.state, self.value, type_, "a")
         if result is None:
             wanted, given = type_name(type_.declared), type_name(self.value.type.oid)
@@ -112,7 +112,7 @@ class _Part:
         if not number:
             fail("42703", f"{at} there is no such column in data type {shown}", self.location)
         elements = list(_fields_of(before, fields))
-        elements[number - 1] = self.stored(
+        elements[number - 1] = self.store_value(
             elements[number - 1], fields[number - 1][1], name, steps[1:], subscripting=False
         )
         return tree.RowExpr(tuple(elements), tuple(known for known, _ in fields), TypeRef(type_.oid), self.location)
@@ -140,15 +140,15 @@ class _Part:
         assert isinstance(place, tree.SubscriptingRef)
         wanted = TypeRef(type_.oid, type_.typmod) if place.is_slice else self._element_type(type_)
         if not rest:
-            stored = self.stored(place, wanted, name, (), subscripting=True)
+            stored = self.store_value(place, wanted, name, (), subscripting=True)
             return replace(place, type=before.type, assignment=stored)
-        return self._replaced(before, place, lambda held: self.stored(held, wanted, name, rest, subscripting=True))
+        return self._replace(before, place, lambda held: self.store_value(held, wanted, name, rest, subscripting=True))
 
     def _element_type(self, type_: TypeRef) -> TypeRef:
         known = self.state.environment.catalog.user_types.get(type_.domain)
         return TypeRef(element_type(type_.oid), type_.typmod, known.row.element if known is not None else 0)
 
-    def _replaced(self, array: tree.Expr, place: tree.SubscriptingRef, make: _Store) -> tree.Expr:
+    def _replace(self, array: tree.Expr, place: tree.SubscriptingRef, make: _Store) -> tree.Expr:
         """The array with what `make` makes of a place: where this statement has stored it, if it has."""
         below: list[tree.SubscriptingRef] = []  # stores at other places
         base = array
@@ -179,7 +179,7 @@ class _Part:
         number = part_number(self.state, subscripts, "updates on slices of fixed-length arrays not implemented")
         part = TypeRef(function.argument_types[2])
         held = subscript(self.state, before, subscripts, self.location)
-        stored = self.stored(held, part, name, rest, subscripting=True)
+        stored = self.store_value(held, part, name, rest, subscripting=True)
         return tree.FuncExpr(function, (before, number, stored), type_, None, "call", False, self.location)
 
     def _in_hstore(
@@ -191,7 +191,7 @@ class _Part:
         rest: tuple[ast.Subscript | str, ...],
     ) -> tree.Expr:
         key = hstore_key(self.state, subscripts, self.location)
-        stored = self.stored(before, TypeRef(oids.TEXT), name, rest, subscripting=True)
+        stored = self.store_value(before, TypeRef(oids.TEXT), name, rest, subscripting=True)
         function = registry.function(HSTORE_ASSIGN)
         return tree.FuncExpr(function, (before, key, stored), type_, None, "call", False, self.location)
 
@@ -203,7 +203,7 @@ class _Part:
         rest: tuple[ast.Subscript | str, ...],
     ) -> tree.Expr:
         path, first_is_number = jsonb_path(self.state, subscripts, self.location)
-        stored = self.stored(before, TypeRef(JSONB), name, rest, subscripting=True)
+        stored = self.store_value(before, TypeRef(JSONB), name, rest, subscripting=True)
         function = registry.function(ASSIGN)
         arguments = (before, path, stored, tree.Const(first_is_number, BOOL_REF))
         return tree.FuncExpr(function, arguments, TypeRef(JSONB), None, "call", False, self.location)

@@ -86,7 +86,7 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
 
         arguments = unify_hypothetical(state, node, function, arguments, direct)
     ready, result = _prepare(state, node, found.candidate, arguments)
-    function, ready = json_rows.prepared(state, node, function, ready)
+    function, ready = json_rows.prepare_call(state, node, function, ready)
     if function.kind == "a":
         from engine.sql.analyze.aggregates import aggregate_call
 
@@ -233,7 +233,7 @@ def _prepare(
     """The arguments in declared order with defaults added, casts applied and the variadic tail collected; the type of
     the result."""
     function = candidate.function
-    values, declared = _ordered(state, candidate, arguments)
+    values, declared = _order(state, candidate, arguments)
     domain = 0
     if function.result_type in oids.POLYMORPHIC:
         domain = result_domain([item.type for item in values], declared, function.result_type)
@@ -263,7 +263,7 @@ def _is_array(arguments: Sequence[tree.Expr]) -> bool:
     return last == UNKNOWN or element_type(last) != 0
 
 
-def _ordered(state: State, candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tree.Expr], list[int]]:
+def _order(state: State, candidate: Candidate, arguments: list[tree.Expr]) -> tuple[list[tree.Expr], list[int]]:
     """Arguments and their declared types in declared order, defaults included."""
     function = candidate.function
     if candidate.order is None and not candidate.defaults:

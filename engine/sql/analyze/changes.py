@@ -190,8 +190,8 @@ def insert(state: State, node: ast.InsertStmt) -> tree.Insert:
 
 
 def insert_columns(table: Table, item: NamespaceItem, targets: tuple[ast.ResTarget, ...]) -> list[Column]:
-    """checkInsertTargets: the column of each target, once for each of its parts that is given (`gathered` joins them).
-    Of a view that computes some of its columns those before the first such one."""
+    """checkInsertTargets: the column of each target, once for each of its parts that is given (`gather_values` joins
+    them). Of a view that computes some of its columns those before the first such one."""
     found: list[Column] = []
     if not targets:
         if item.view is None:
@@ -266,7 +266,7 @@ def _insert_values(
     _check_count(node, state.target, columns, width, lambda position: first[position])
     columns = columns[:width]
     if has_parts(node.columns):
-        cells = [gathered(state, node.columns, columns, row) for row in cells]
+        cells = [gather_values(state, node.columns, columns, row) for row in cells]
         columns = once(columns)
         width = len(columns)
     used = [True] * width
@@ -296,7 +296,7 @@ def once(columns: list[Column]) -> list[Column]:
     return list({column.number: column for column in columns}.values())
 
 
-def gathered(
+def gather_values(
     state: State, targets: tuple[ast.ResTarget, ...], columns: list[Column], row: Sequence[tree.Expr | None]
 ) -> list[tree.Expr | None]:
     """The values of a row, parts that are given one by one as one value of their column: INSERT INTO t (a[1], b.x)."""
@@ -315,7 +315,7 @@ def gathered(
 def _gathered_source(
     state: State, targets: tuple[ast.ResTarget, ...], columns: list[Column], source: tree.Query
 ) -> tree.Query:
-    """`gathered` over the rows of a query, as a query around it."""
+    """`gather_values` over the rows of a query, as a query around it."""
     from engine.sql.analyze.set_operations import recast
 
     around = State(state.shared, state)
@@ -337,7 +337,7 @@ def _gathered_source(
     query = shift_levels(recast(source, tuple(inside)), 1)
     assert isinstance(query, tree.Query)
     entry = tree.RangeSubquery(query, "*SELECT*", range_columns(query.targets))
-    values = gathered(around, targets, columns, row)
+    values = gather_values(around, targets, columns, row)
     found = tuple(
         tree.Target(value, column.name)
         for value, column in zip(values, once(columns), strict=True)

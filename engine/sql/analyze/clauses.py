@@ -37,18 +37,18 @@ def find_target(state: State, node: ast.Node, targets: list[tree.Target], clause
                     if position < 0:
                         position = index
             if position >= 0:
-                return _settled(state, targets, position, clause)
+                return _settle(state, targets, position, clause)
     if isinstance(node, ast.Literal):
         if node.kind != "integer":
             fail("42601", f"non-integer constant in {clause}", node)
         position = int(str(node.value)) - 1
         if not 0 <= position < len(targets):
             fail("42P10", f"{clause} position {position + 1} is not in select list", node)
-        return _settled(state, targets, position, clause)
+        return _settle(state, targets, position, clause)
     return find_sort_expression(state, node, targets, clause)
 
 
-def _settled(state: State, targets: list[tree.Target], position: int, clause: str) -> tree.Expr:
+def _settle(state: State, targets: list[tree.Target], position: int, clause: str) -> tree.Expr:
     target = targets[position]
     if target.expression.type.oid == UNKNOWN:
         target = tree.Target(coerce.settle_unknown(state, target.expression), target.name)
@@ -85,7 +85,7 @@ def distinct(
     if not node.distinct:
         outputs = []
         for position in range(len(targets)):
-            outputs.append(must_have_equality(state, _settled(state, targets, position, "DISTINCT")))
+            outputs.append(must_have_equality(state, _settle(state, targets, position, "DISTINCT")))
         for clause in order:
             if clause.expression not in outputs:
                 fail(

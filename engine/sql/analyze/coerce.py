@@ -39,7 +39,7 @@ from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.sql import tree
 from engine.sql.analyze import typeinfo
 from engine.sql.analyze.declared import common_domain
-from engine.sql.analyze.domains import checked, to_domain
+from engine.sql.analyze.domains import add_checks, to_domain
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.state import State
@@ -125,7 +125,7 @@ def coerce(
 
 def domain_parameter(state: State, param: tree.Param, type_: TypeRef) -> tree.Expr:
     """A parameter that is of a domain: what its input function enforces."""
-    read = checked(state.environment, param, TypeRef(type_.oid)) if type_.oid >= FIRST_USER_OID else param
+    read = add_checks(state.environment, param, TypeRef(type_.oid)) if type_.oid >= FIRST_USER_OID else param
     return to_domain(state.environment, coerce_typmod(read, type_, False), type_, False, param.location)
 
 
@@ -136,21 +136,19 @@ def coerce_type(
 
     What a client gives for a composite type (a literal, a text, a parameter) meets the domains of its attributes.
     """
-    found = _converted(state, expr, target, context, explicit, location)
+    found = _convert(state, expr, target, context, explicit, location)
     if target.oid < FIRST_USER_OID or not isinstance(found, (tree.Const, tree.Param, tree.CoerceViaIO)):
         return found
-    return found if found is expr else checked(state.environment, found, TypeRef(target.oid, target.typmod))
+    return found if found is expr else add_checks(state.environment, found, TypeRef(target.oid, target.typmod))
 
 
-def _converted(
-    state: State, expr: tree.Expr, target: TypeRef, context: str, explicit: bool, location: int
-) -> tree.Expr:
+def _convert(state: State, expr: tree.Expr, target: TypeRef, context: str, explicit: bool, location: int) -> tree.Expr:
     source = expr.type.oid
     oid = target.oid
     if source == oid or oid in _ALWAYS:
         return expr
     if isinstance(expr, tree.CollateExpr):  # COLLATE stays outermost
-        inner = _converted(state, expr.argument, target, context, explicit, location)
+        inner = _convert(state, expr.argument, target, context, explicit, location)
         return replace(expr, argument=inner, type=inner.type) if collations.of_type(inner.type.oid) else inner
     if oid in POLYMORPHIC and source != UNKNOWN:
         return expr
@@ -235,11 +233,11 @@ def _build(
             element = _build(step, function_oid, inner, to_element, context, explicit, location)
         element = coerce_typmod(element, to_element, context == "e")
         return tree.ArrayCoerce(expr, element, target, location)
-    from engine.sql.analyze.json_rows import written
+    from engine.sql.analyze.json_rows import write_value
 
     if target.oid in NAMED_ARRAY_TYPES:
         return _names_read(expr, target, explicit, location)
-    shown = written(expr) if element_type(expr.type.oid) else expr
+    shown = write_value(expr) if element_type(expr.type.oid) else expr
     return tree.CoerceViaIO(shown, TypeRef(target.oid), not explicit, location)
 
 

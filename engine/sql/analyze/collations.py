@@ -86,7 +86,7 @@ class _Level:
         self.arms: dict[int, list[Derived]] = {}  # of set operations: what the columns of each arm derive
 
 
-def concerned(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
+def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
     """Whether collations have to be derived for a statement: it names one itself (`named`), a relation has one, or the
     database's own is not the usual one."""
     if named or catalog.collating_domains or catalog.knows_ascii_only:
@@ -291,7 +291,7 @@ class Collator:
         if isinstance(entry, tree.RangeValues):
             rows = [[self.expression(item) for item in row] for row in entry.rows]
             for number in own:
-                merged = self._merged([row[number - 1][1] for row in rows])
+                merged = self._merge([row[number - 1][1] for row in rows])
                 own[number] = merged.oid if merged.strength != CONFLICT else 0
             return replace(entry, rows=tuple(tuple(item for item, _ in row) for row in rows)), own
         if isinstance(entry, tree.RangeCte):
@@ -299,7 +299,7 @@ class Collator:
             return entry, own if known is None else {**own, **dict(enumerate(known, 1))}
         expressions = [self.expression(item) for item in entry.expressions]
         changed = replace(entry, expressions=tuple(item for item, _ in expressions))
-        return changed, dict(enumerate((_settled(derived) for _, derived in expressions), 1))
+        return changed, dict(enumerate((_settle(derived) for _, derived in expressions), 1))
 
     def _targets(self, targets: tuple[tree.Target, ...]) -> tuple[tuple[tree.Target, ...], list[int]]:
         made, columns = [], []
@@ -309,7 +309,7 @@ class Collator:
             if not target.junk:
                 columns.append(derived)
         self._columns = columns
-        return tuple(made), [_settled(derived) for derived in columns]
+        return tuple(made), [_settle(derived) for derived in columns]
 
     # ---- queries ----------------------------------------------------------------------------------------------------
 
@@ -320,14 +320,14 @@ class Collator:
         for item, derived in grouped:
             self._refuse_mismatch(derived)
             if texts(item):
-                self._needed(derived)
+                self._require_rules(derived)
         distinct, whole = node.distinct, node.distinct == ()
         if distinct:
-            distinct = tuple(self._ordered(item) for item in distinct)
+            distinct = tuple(self._order(item) for item in distinct)
         changed = replace(
             node, targets=targets, where=self._part(node.where), having=self._part(node.having),
             group_by=tuple(item for item, _ in grouped), windows=tuple(map(self._window, node.windows)),
-            distinct=distinct, order_by=self._sorted(node.order_by), limit=self._part(node.limit),
+            distinct=distinct, order_by=self._sort(node.order_by), limit=self._part(node.limit),
             offset=self._part(node.offset),
         )  # fmt: skip
         if whole:
@@ -347,13 +347,13 @@ class Collator:
         for old, target in zip(before, targets, strict=True):
             derived = self.expression(old.expression)[1]
             self._refuse_mismatch(derived)
-            rules = self._needed(derived) if texts(old.expression) else None
+            rules = self._require_rules(derived) if texts(old.expression) else None
             made.append(replace(target, expression=as_collated(target.expression, rules)))
         return tuple(made)
 
     def _set_operation(self, node: tree.Query, level: _Level) -> tree.Query:
         assert node.set_operation is not None
-        operation, outputs = self._combined(node.set_operation, level)
+        operation, outputs = self._combine(node.set_operation, level)
         assert isinstance(operation, tree.SetOperation)
         targets = node.targets
         leftmost: tree.SetOperation | tree.FromRef = node.set_operation
@@ -361,31 +361,31 @@ class Collator:
             leftmost = leftmost.left
         level.entries[leftmost.relation] = dict(enumerate(outputs, 1))
         changed = replace(
-            node, set_operation=operation, targets=targets, order_by=self._sorted(node.order_by),
+            node, set_operation=operation, targets=targets, order_by=self._sort(node.order_by),
             limit=self._part(node.limit), offset=self._part(node.offset),
         )  # fmt: skip
         self.outputs = outputs
         self._columns = [Derived(IMPLICIT if oid else NONE, oid) for oid in outputs]
         return changed
 
-    def _combined(
+    def _combine(
         self, node: tree.SetOperation | tree.FromRef, level: _Level
     ) -> tuple[tree.SetOperation | tree.FromRef, list[int]]:
         """The operation over types that its collations decide, and the collations of what it gives. COLLATE in an arm
         is explicit; what a set operation within this one gives is implicit."""
         if isinstance(node, tree.FromRef):
             return node, list(level.entries[node.relation].values())
-        left, lefts = self._combined(node.left, level)
-        right, rights = self._combined(node.right, level)
+        left, lefts = self._combine(node.left, level)
+        right, rights = self._combine(node.right, level)
         types, outputs = [], []
         arms = (self._arm(node.left, lefts, level), self._arm(node.right, rights, level))
         for type_, first, second in zip(node.types, *arms, strict=False):
-            merged = self._merged([first, second])
+            merged = self._merge([first, second])
             if not (node.kind == "union" and node.all):
                 self._refuse_mismatch(merged)
             rules = None if node.kind == "union" and node.all else self._rules(merged)
             types.append(collations.collated_type(type_.oid, rules) if rules is not None and loose(rules) else type_)
-            outputs.append(_settled(merged))
+            outputs.append(_settle(merged))
         self._first_arm = lefts
         return replace(node, left=left, right=right, types=tuple(types)), outputs
 
@@ -402,30 +402,30 @@ class Collator:
     def _window(self, node: tree.WindowClause) -> tree.WindowClause:
         return replace(
             node,
-            partition_by=tuple(self._equated(item) for item in node.partition_by),
-            order_by=self._sorted(node.order_by),
+            partition_by=tuple(self._equate(item) for item in node.partition_by),
+            order_by=self._sort(node.order_by),
             frame_start=self._part(node.frame_start),
             frame_end=self._part(node.frame_end),
         )
 
-    def _sorted(self, clauses: tuple[tree.SortClause, ...]) -> tuple[tree.SortClause, ...]:
-        return tuple(replace(clause, expression=self._ordered(clause.expression)) for clause in clauses)
+    def _sort(self, clauses: tuple[tree.SortClause, ...]) -> tuple[tree.SortClause, ...]:
+        return tuple(replace(clause, expression=self._order(clause.expression)) for clause in clauses)
 
     def _refuse_record(self, node: tree.Expr) -> None:
         """0A000 for rows that are compared as a whole where ICU would have to compare one of their fields."""
         fields: list[int] = []
         if isinstance(node, tree.RowExpr):
-            fields = [_settled(self.expression(item)[1]) for item in node.elements]
+            fields = [_settle(self.expression(item)[1]) for item in node.elements]
         elif isinstance(node, tree.Var) and node.column == 0 and node.levels_up < len(self._levels):
             fields = list(self._levels[-1 - node.levels_up].entries[node.relation].values())
         if any(oid and collations.rules(self._catalog, oid) for oid in fields):
             not_supported("comparing rows as a whole under an ICU collation")
 
-    def _ordered(self, node: tree.Expr) -> tree.Expr:
+    def _order(self, node: tree.Expr) -> tree.Expr:
         expression, derived = self.expression(node)
         self._refuse_record(node)
         self._refuse_mismatch(derived)
-        made: tree.Expr = as_collated(expression, self._needed(derived))
+        made: tree.Expr = as_collated(expression, self._require_rules(derived))
         return made
 
     def _refuse_mismatch(self, derived: Derived) -> None:
@@ -439,7 +439,7 @@ class Collator:
                 hint="You can choose the collation by applying the COLLATE clause to one or both expressions.",
             )
 
-    def _equated(self, node: tree.Expr) -> tree.Expr:
+    def _equate(self, node: tree.Expr) -> tree.Expr:
         expression, derived = self.expression(node)
         self._refuse_mismatch(derived)
         rules = self._rules(derived)
@@ -456,7 +456,7 @@ class Collator:
     def _plain(self, node: Any) -> tuple[Any, Derived]:
         """Any node whose collation is that of its operands."""
         changes, states = self._operands(node)
-        return (replace(node, **changes) if changes else node), self._result(node.type, self._merged(states))
+        return (replace(node, **changes) if changes else node), self._result(node.type, self._merge(states))
 
     def _operands(self, node: Any, skipped: Sequence[str] = ()) -> tuple[dict[str, Any], list[Derived]]:
         """The operands of a node that have changed, by field, and what all of them derive."""
@@ -476,7 +476,7 @@ class Collator:
             items = tuple([self._operand(item, states) for item in value])
             return value if all(a is b for a, b in zip(items, value, strict=True)) else items
         if isinstance(value, tree.SortClause):
-            return replace(value, expression=self._ordered(value.expression))
+            return replace(value, expression=self._order(value.expression))
         if type(value).__module__ != tree.__name__:
             return value
         new, derived = self.expression(value)
@@ -506,28 +506,28 @@ class Collator:
 
     def _function(self, node: tree.FuncExpr) -> tuple[Any, Derived]:
         changes, states = self._operands(node)
-        merged = self._merged(states)
+        merged = self._merge(states)
         made = replace(node, **changes) if changes else node
-        return self._called(made, merged), self._result(node.type, merged)
+        return self._call(made, merged), self._result(node.type, merged)
 
-    def _called(self, node: tree.FuncExpr, derived: Derived) -> tree.Expr:
+    def _call(self, node: tree.FuncExpr, derived: Derived) -> tree.Expr:
         """A call under an input collation."""
         source = node.function.source
         if has_trait(source, Trait.COMPARES_TEXTS):
-            rules = self._needed(derived)
+            rules = self._require_rules(derived)
             if rules is None or not decides(node.function, rules) or not texts(node.arguments[0]):
                 return node
             arguments = tuple(as_collated(argument, rules) for argument in node.arguments)
             return replace(node, function=collated_comparison(node.function), arguments=arguments)
         if has_trait(source, Trait.MAPS_CASE):
-            rules = self._needed(derived, f"{source}() function")
+            rules = self._require_rules(derived, f"{source}() function")
             if self._is_ascii(derived):
                 return ascii_mapping(node)
             return node if rules is None else collated_mapping(node, rules)
         if has_trait(source, Trait.LIKE):
             _refuse_loose(self._rules(derived), "LIKE")
         elif has_trait(source, Trait.ILIKE):
-            rules = self._needed(derived, "ILIKE")
+            rules = self._require_rules(derived, "ILIKE")
             _refuse_loose(rules, "ILIKE")
             if self._is_ascii(derived):
                 arguments = tuple(ascii_mapping(item, "lower") for item in node.arguments)
@@ -536,7 +536,7 @@ class Collator:
                 return node
             return replace(node, arguments=tuple(collated_mapping(item, rules, "lower") for item in node.arguments))
         elif has_trait(source, Trait.REGULAR_EXPRESSION):
-            _refuse_loose(self._needed(derived, "regular expression"), "regular expressions")
+            _refuse_loose(self._require_rules(derived, "regular expression"), "regular expressions")
             if self._is_ascii(derived):
                 return replace(node, function=ascii_function(node.function))
         elif source.startswith("record_"):
@@ -545,19 +545,19 @@ class Collator:
         elif has_trait(source, Trait.SEARCHES_TEXT):
             _refuse_loose(self._rules(derived), "substring searches")
         elif (orders := has_trait(source, Trait.ORDERS_TEXTS)) or has_trait(source, Trait.MATCHES_TEXTS):
-            rules = self._needed(derived) if texts(node.arguments[0]) else None
+            rules = self._require_rules(derived) if texts(node.arguments[0]) else None
             if rules is not None and (orders or loose(rules)):
                 not_supported(f"function {node.function.name} under an ICU collation")
         elif source == "pg_collation_for":
-            return self._shown(node, derived)
+            return self._show(node, derived)
         return node
 
-    def _shown(self, node: tree.FuncExpr, derived: Derived) -> tree.Expr:
+    def _show(self, node: tree.FuncExpr, derived: Derived) -> tree.Expr:
         """pg_collation_for(): a constant."""
         oid = node.arguments[0].type.oid
         if not collations.of_type(oid) and oid != UNKNOWN:
             fail("42804", f"collations are not supported by type {format_type(oid)}")
-        found = _settled(derived)
+        found = _settle(derived)
         text = None
         if found:
             item = collations.collation(self._catalog, found)
@@ -568,18 +568,18 @@ class Collator:
 
     def _aggregate(self, node: tree.Aggref) -> tuple[Any, Derived]:
         changes, states = self._operands(node, ("filter", "order_by"))
-        changes |= {"filter": self._part(node.filter), "order_by": self._sorted(node.order_by)}
+        changes |= {"filter": self._part(node.filter), "order_by": self._sort(node.order_by)}
         ordered_set = bool(node.direct_arguments) or (
             bool(node.order_by) and node.function.kind == "a" and _within(node)
         )
         if ordered_set:
             sorted_by = (clause.expression for clause in node.order_by)
             states = [self.expression(item)[1] for item in (*node.direct_arguments, *sorted_by)]
-        merged = self._merged(states)
+        merged = self._merge(states)
         made = replace(node, **changes)
         result = self._result(node.type, merged)
         extreme = has_trait(node.function.source, Trait.EXTREME_OF_TEXTS) and texts(node.arguments[0])
-        rules = self._needed(merged) if extreme or ordered_set else self._rules(merged)
+        rules = self._require_rules(merged) if extreme or ordered_set else self._rules(merged)
         if rules is None:
             return made, result
         if extreme:
@@ -593,19 +593,19 @@ class Collator:
 
     def _window_call(self, node: tree.WindowFunc) -> tuple[Any, Derived]:
         changes, states = self._operands(node, ("filter",))
-        merged = self._merged(states)
+        merged = self._merge(states)
         made = replace(node, **changes, filter=self._part(node.filter))
         result = self._result(node.type, merged)
         extreme = has_trait(node.function.source, Trait.EXTREME_OF_TEXTS) and texts(node.arguments[0])
-        rules = self._needed(merged) if extreme else None
+        rules = self._require_rules(merged) if extreme else None
         return (made if rules is None else collated_extreme(made, rules)), result
 
     def _min_max(self, node: tree.MinMaxExpr) -> tuple[Any, Derived]:
         changes, states = self._operands(node)
-        merged = self._merged(states)
+        merged = self._merge(states)
         made = replace(node, **changes) if changes else node
         result = self._result(node.type, merged)
-        rules = self._needed(merged) if texts(node) else None
+        rules = self._require_rules(merged) if texts(node) else None
         if rules is None:
             return made, result
         arguments = tuple(as_collated(item, rules) for item in made.arguments)
@@ -614,10 +614,10 @@ class Collator:
     def _equality(self, node: Any) -> tuple[Any, Derived]:
         """IS DISTINCT FROM, NULLIF."""
         changes, states = self._operands(node)
-        merged = self._merged(states)
+        merged = self._merge(states)
         made = replace(node, **changes) if changes else node
         result = self._result(node.type, merged)
-        rules = self._needed(merged) if texts(node.left) else None
+        rules = self._require_rules(merged) if texts(node.left) else None
         if rules is None or rules.deterministic:
             return made, result
         left, right = as_collated(made.left, rules), as_collated(made.right, rules)
@@ -628,11 +628,11 @@ class Collator:
 
     def _any_all(self, node: tree.ScalarArrayOp) -> tuple[Any, Derived]:
         changes, states = self._operands(node)
-        merged = self._merged(states)
+        merged = self._merge(states)
         made = replace(node, **changes) if changes else node
         if not has_trait(node.function.source, Trait.COMPARES_TEXTS):
             return replace(made, function=self._matching(node.function, merged)), _NOTHING
-        rules = self._needed(merged)
+        rules = self._require_rules(merged)
         if rules is None or not decides(node.function, rules) or not texts(node.left):
             return made, _NOTHING
         function, operator = collated_pair(node.function, node.operator, node.left.type, rules)
@@ -646,7 +646,7 @@ class Collator:
         if has_trait(source, Trait.LIKE):
             _refuse_loose(self._rules(derived), "LIKE")
         elif (ilike := has_trait(source, Trait.ILIKE)) or has_trait(source, Trait.REGULAR_EXPRESSION):
-            rules = self._needed(derived, "ILIKE" if ilike else "regular expression")
+            rules = self._require_rules(derived, "ILIKE" if ilike else "regular expression")
             if rules is not None and ilike:
                 not_supported("ILIKE ANY or ALL under an ICU collation")
             _refuse_loose(rules, "regular expressions")
@@ -666,7 +666,7 @@ class Collator:
     def _row_column(self, function: Function, operator: Operator, left: tree.Expr, right: tree.Expr) -> tuple[Any, ...]:
         (first, one), (second, two) = self.expression(left), self.expression(right)
         compares = has_trait(function.source, Trait.COMPARES_TEXTS) and texts(left)
-        rules = self._needed(self._merged([one, two])) if compares else None
+        rules = self._require_rules(self._merge([one, two])) if compares else None
         if rules is None:
             return function, operator, first, second
         return (
@@ -689,7 +689,7 @@ class Collator:
         if argument is not None:
             self._case_values.pop()
         default, derived = self.expression(node.default)
-        merged = self._merged([*states, derived])
+        merged = self._merge([*states, derived])
         return replace(node, argument=argument, whens=tuple(whens), default=default), self._result(node.type, merged)
 
     def _array_coerce(self, node: tree.ArrayCoerce) -> tuple[Any, Derived]:
@@ -716,14 +716,14 @@ class Collator:
             return made, Derived(IMPLICIT, outputs[0]) if outputs and outputs[0] else self._leaf(node)[1]
         if node.kind == "exists" or not tests:
             return made, _NOTHING
-        return self._compared(made, [derived for _, derived in tests], outputs), _NOTHING
+        return self._compare(made, [derived for _, derived in tests], outputs), _NOTHING
 
-    def _compared(self, node: tree.SubLink, tests: list[Derived], outputs: list[int]) -> tree.SubLink:
+    def _compare(self, node: tree.SubLink, tests: list[Derived], outputs: list[int]) -> tree.SubLink:
         """x = ANY (SELECT ...): both sides as collated types where the collation decides."""
         found: dict[int, Rules] = {}
         for place, ((_, function), derived, oid) in enumerate(zip(node.comparisons, tests, outputs, strict=False)):
             if has_trait(function.source, Trait.COMPARES_TEXTS) and texts(node.test[place]):
-                rules = self._needed(self._merged([derived, Derived(IMPLICIT if oid else NONE, oid)]))
+                rules = self._require_rules(self._merge([derived, Derived(IMPLICIT if oid else NONE, oid)]))
                 if rules is not None and decides(function, rules):
                     found[place] = rules
         if not found:
@@ -739,7 +739,7 @@ class Collator:
 
     # ---- rules ------------------------------------------------------------------------------------------------------
 
-    def _merged(self, states: Sequence[Derived]) -> Derived:
+    def _merge(self, states: Sequence[Derived]) -> Derived:
         """What several operands derive together (merge_collation_state)."""
         found = _NOTHING
         for state in states:
@@ -776,7 +776,7 @@ class Collator:
         """Whether the collation knows letters of ASCII only."""
         return derived.strength in (IMPLICIT, EXPLICIT) and collations.is_ascii(self._catalog, derived.oid)
 
-    def _needed(self, derived: Derived, what: str = "string comparison") -> Rules | None:
+    def _require_rules(self, derived: Derived, what: str = "string comparison") -> Rules | None:
         """The rules for what cannot do without a collation. Raises 42P22."""
         if derived.strength == CONFLICT or derived is _NOT_DERIVED:
             raise indeterminate(what)
@@ -802,17 +802,17 @@ def no_collation(column: str, type_: TypeRef) -> SqlError:
     return SqlError("42P22", f'no collation was derived for column "{column}" with collatable type {shown}', hint=_HINT)
 
 
-def _settled(derived: Derived) -> int:
+def _settle(derived: Derived) -> int:
     """The collation of an output column: 0 where there is none."""
     return derived.oid if derived.strength in (IMPLICIT, EXPLICIT) else 0
 
 
 def _refuse_loose(rules: Rules | None, what: str) -> None:
     if loose(rules):
-        _unsupported(what)
+        _fail_unsupported(what)
 
 
-def _unsupported(what: str) -> NoReturn:
+def _fail_unsupported(what: str) -> NoReturn:
     raise SqlError("0A000", f"nondeterministic collations are not supported for {what}")
 
 

@@ -98,7 +98,7 @@ def _listed_rows(value: tree.Expr) -> list[tree.RowExpr]:
     return [row for row in rows if isinstance(row, tree.RowExpr) and row.type.oid == RECORD]
 
 
-def _told(type_: TypeRef) -> int:
+def _deciding_type(type_: TypeRef) -> int:
     """The type that decides: of a domain the base type, of a literal that nothing gave a type `unknown`."""
     return UNKNOWN if type_.domain == UNKNOWN else type_.oid
 
@@ -110,7 +110,7 @@ def check_row(given: Sequence[TypeRef], wanted: Sequence[TypeRef]) -> None:
         attributes = "attribute" if len(given) == 1 else "attributes"
         detail = f"Returned row contains {len(given)} {attributes}, but query expects {len(wanted)}."
     for number, (one, other) in enumerate(zip(given, wanted, strict=False), 1):
-        if not detail and _told(one) != _told(other):
+        if not detail and _deciding_type(one) != _deciding_type(other):
             shown = format_type(one.declared), format_type(other.declared)
             detail = f"Returned type {shown[0]} at ordinal position {number}, but query expects {shown[1]}."
     if detail:

@@ -285,7 +285,7 @@ def sublink(state: State, node: ast.SubLink) -> tree.Expr:
         of_arrays = array == found.oid
         type_ = TypeRef(array, found.typmod, found.domain if of_arrays else array_over(found.domain))
         return tree.SubLink("array", query, type_, location=node.location)
-    return _quantified(state, node, query)
+    return _quantify(state, node, query)
 
 
 _SUBQUERY_REFUSED = {
@@ -302,7 +302,7 @@ _SUBQUERY_REFUSED = {
 }
 
 
-def _quantified(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr:
+def _quantify(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr:
     assert node.test is not None
     left: tuple[tree.Expr, ...]
     if isinstance(node.test, ast.RowExpr):

@@ -155,13 +155,13 @@ def _proves(given: tree.Expr, needed: tree.Expr) -> Provided | None:
         if isinstance(needed, tree.NullTest):
             return () if not needed.is_null and given.function.strict and needed.argument in given.arguments else None
         if isinstance(needed, tree.FuncExpr) and needed.operator is not None:
-            way = _compared(given, given.operator, needed, needed.operator)
+            way = _compare(given, given.operator, needed, needed.operator)
             if way is not None:
                 return way
     return _as_constants(given, needed)
 
 
-def _compared(given: tree.FuncExpr, operator: Operator, needed: tree.FuncExpr, other: Operator) -> Provided | None:
+def _compare(given: tree.FuncExpr, operator: Operator, needed: tree.FuncExpr, other: Operator) -> Provided | None:
     """The same for two comparisons of one expression with constants."""
     test = _PROOFS.get((operator.name, other.name))
     if test is None or len(given.arguments) != 2 or needed.arguments[0] != given.arguments[0]:

@@ -4,7 +4,7 @@ Values of a domain have its base type in the tree (catalog.types.base.TypeRef.do
 operators and both paths need not know of them. A cast adds a `CoerceToDomain` with the conditions of the domain and of
 those that it is built on. Columns are checked by rules of their table (`column_rule`), however the row came to be.
 Where a composite type has attributes of domains, whatever makes a value of it of something else than its attributes
-(its text form, JSON, a client's parameter) is wrapped in the conditions of all of them: `checked`.
+(its text form, JSON, a client's parameter) is wrapped in the conditions of all of them: `add_checks`.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def to_domain(environment: Environment, expr: tree.Expr, target: TypeRef, explic
         not_null = not_null or part.not_null
         for check in sorted(part.checks, key=lambda check: check.name):
             assert check.check is not None
-            checks.append((check.name, _bound(check.check, environment, item.type)))
+            checks.append((check.name, _bind(check.check, environment, item.type)))
     return tree.CoerceToDomain(expr, target, name, not_null, tuple(checks), not explicit, location)
 
 
-def _bound(text: str, environment: Environment, type_: TypeRef) -> tree.Expr:
+def _bind(text: str, environment: Environment, type_: TypeRef) -> tree.Expr:
     from engine.sql.parser import parse_expression
 
     inside = Environment(
@@ -128,7 +128,7 @@ def _element(catalog: Catalog, type_: TypeRef) -> TypeRef | None:
     return TypeRef(oid, type_.typmod, over.row.element if over is not None else 0)
 
 
-def checked(environment: Environment, expr: tree.Expr, type_: TypeRef) -> tree.Expr:
+def add_checks(environment: Environment, expr: tree.Expr, type_: TypeRef) -> tree.Expr:
     """The expression, a value of `type_`'s base type, where every domain in it has its conditions met."""
     catalog = environment.catalog
     if not has_conditions(catalog, type_):
@@ -141,7 +141,7 @@ def checked(environment: Environment, expr: tree.Expr, type_: TypeRef) -> tree.E
     plain = TypeRef(type_.oid, type_.typmod)
     element = _element(catalog, type_)
     if element is not None:
-        step = checked(environment, tree.CaseTestExpr(TypeRef(element.oid, element.typmod)), element)
+        step = add_checks(environment, tree.CaseTestExpr(TypeRef(element.oid, element.typmod)), element)
         return tree.ArrayCoerce(expr, step, plain)
     value = tree.DomainValue(plain)
     entry = catalog.user_types[type_.oid]
@@ -150,7 +150,7 @@ def checked(environment: Environment, expr: tree.Expr, type_: TypeRef) -> tree.E
     for number, (name, field) in enumerate(entry.sql_type.fields, 1):
         if has_conditions(catalog, field):
             attribute = tree.FieldSelect(value, number, name, TypeRef(field.oid, field.typmod))
-            rules.append(tree.DomainRule(checked(environment, attribute, field), BOOL))
+            rules.append(tree.DomainRule(add_checks(environment, attribute, field), BOOL))
     absent = tree.NullTest(value, True, whole=True)
     met = tree.CaseExpr(None, ((absent, tree.Const(True, BOOL)),), tree.BoolExpr("and", tuple(rules)), BOOL)
     return tree.CoerceToDomain(expr, plain, "", False, (("", met),))
@@ -164,7 +164,7 @@ def column_rule(environment: Environment, column: Column) -> tree.Expr:
 
 def value_rule(environment: Environment, value: tree.Expr, type_: TypeRef) -> tree.Expr:
     """A condition that is TRUE where the value is one of `type_`, and raises otherwise."""
-    return tree.DomainRule(checked(environment, value, type_), BOOL)
+    return tree.DomainRule(add_checks(environment, value, type_), BOOL)
 
 
 def base_types(oids: tuple[int, ...]) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from engine.sql.analyze.comparisons import (
 )
 from engine.sql.analyze.declared import array_over, element_within
 from engine.sql.analyze.dispatch import handles, operand
-from engine.sql.analyze.domains import checked
+from engine.sql.analyze.domains import add_checks
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.resolve import make_operator
@@ -75,7 +75,7 @@ def _param(state: State, node: ast.ParamRef) -> tree.Expr:
     found = tree.Param(param.number, param.type, node.location)
     if node.number in state.shared.domains:
         return coerce.domain_parameter(state, found, state.shared.domains[node.number])
-    return found if param.type.oid < FIRST_USER_OID else checked(state.environment, found, param.type)
+    return found if param.type.oid < FIRST_USER_OID else add_checks(state.environment, found, param.type)
 
 
 @handles(ast.ColumnRef)
@@ -100,7 +100,7 @@ def _column(state: State, node: ast.ColumnRef) -> tree.Expr:
         return argument
     if len(names) == 1:
         scope.missing_column(state, names[0], location)
-    return _qualified(state, node)
+    return _qualify(state, node)
 
 
 def _argument(state: State, node: ast.ColumnRef) -> tree.Expr | None:
@@ -129,7 +129,7 @@ def _whole_row(state: State, node: ast.ColumnRef) -> tree.Expr:
     return scope.whole_row(found[0], found[1], node.location)
 
 
-def _qualified(state: State, node: ast.ColumnRef) -> tree.Expr:
+def _qualify(state: State, node: ast.ColumnRef) -> tree.Expr:
     names, location = node.names, node.location
     if len(names) == 4:
         if names[0] != state.environment.database_name:
@@ -290,19 +290,19 @@ def _boolean_test(state: State, node: ast.BooleanTest) -> tree.Expr:
 @handles(ast.CoalesceExpr)
 def _coalesce(state: State, node: ast.CoalesceExpr) -> tree.Expr:
     set_calls = state.set_calls
-    arguments, type_ = _unified(state, node.arguments, "COALESCE")
+    arguments, type_ = _unify(state, node.arguments, "COALESCE")
     no_sets_since(state, set_calls, "COALESCE")
     return tree.CoalesceExpr(arguments, type_, node.location)
 
 
 @handles(ast.MinMaxExpr)
 def _min_max(state: State, node: ast.MinMaxExpr) -> tree.Expr:
-    arguments, type_ = _unified(state, node.arguments, node.operator.upper())
+    arguments, type_ = _unify(state, node.arguments, node.operator.upper())
     must_have_comparison(state, type_)
     return tree.MinMaxExpr(node.operator, arguments, type_, node.location)
 
 
-def _unified(state: State, nodes: tuple[ast.Node, ...], construct: str) -> tuple[tuple[tree.Expr, ...], TypeRef]:
+def _unify(state: State, nodes: tuple[ast.Node, ...], construct: str) -> tuple[tuple[tree.Expr, ...], TypeRef]:
     values = [operand(state, item) for item in nodes]
     oid = coerce.select_common_type(values, construct)[0]
     arguments = tuple(coerce.to_common(state, value, oid, construct) for value in values)

@@ -92,7 +92,7 @@ def _item(state: State, node: ast.Node) -> Item:
     elif isinstance(node, ast.JoinExpr):
         return _join(state, node)
     elif isinstance(node, ast.RangeTableSample):
-        item = _sampled(state, node)
+        item = _sample(state, node)
     else:
         refuse(f"{type(node).__name__} in FROM", node)
     state.names.append(item)
@@ -103,7 +103,7 @@ def _has_samples(relation: Table | VirtualTable) -> bool:
     return isinstance(relation, Table) or relation.kind == "r"
 
 
-def _sampled(state: State, node: ast.RangeTableSample) -> NamespaceItem:
+def _sample(state: State, node: ast.RangeTableSample) -> NamespaceItem:
     """transformRangeTableSample. 0A000 for what is no table, 42704 for an unknown method, 2202H."""
     relation = node.relation
     item = relation_item(state, relation) if isinstance(relation, ast.RangeVar) else None
@@ -155,7 +155,7 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
             names = [former.get(number, name) for number, name in enumerate(names, 1)]
         types = [target.expression.type for target in query.output]
         columns = tuple(
-            tree.RangeColumn(name, found) for name, found in zip(_renamed(names, node.alias), types, strict=True)
+            tree.RangeColumn(name, found) for name, found in zip(_rename(names, node.alias), types, strict=True)
         )
         entry = tree.RangeSubquery(query, alias, columns, False, relation.oid)
         index = state.add(entry)
@@ -171,7 +171,7 @@ def relation_item(state: State, node: ast.RangeVar) -> NamespaceItem:
     shape = scope.shape_of(relation)
     columns = shape.columns
     if node.alias is not None and node.alias.columns:
-        names = _renamed(shape.names, node.alias)
+        names = _rename(shape.names, node.alias)
         columns = tuple(
             tree.RangeColumn(name, column.type) for name, column in zip(names, relation.columns, strict=True)
         )
@@ -186,7 +186,7 @@ def _source_item(
     dropped keeps its place, for the lists of names behind aliases."""
     former = [name for _, name in source.columns]
     written = node.alias.columns if node.alias is not None else ()
-    names = dict(zip((number for number, _ in source.columns), _renamed(former, node.alias), strict=True))
+    names = dict(zip((number for number, _ in source.columns), _rename(former, node.alias), strict=True))
     given = frozenset(number for number, _ in source.columns[: len(written)])
     columns = tuple(tree.RangeColumn(names.get(column.number, column.name), column.type) for column in table.columns)
     entry = tree.RangeTable(table, alias, columns, node.alias is not None, only=node.only, given=given)
@@ -243,7 +243,7 @@ def _is_future(state: State, name: str) -> bool:
     return False
 
 
-def _renamed(names: list[str], alias: ast.Alias | None, what: str = "table") -> list[str]:
+def _rename(names: list[str], alias: ast.Alias | None, what: str = "table") -> list[str]:
     """Column names after an alias's column list. 42P10 for a list that is too long."""
     if alias is None or not alias.columns:
         return names
@@ -270,7 +270,7 @@ def _with_query(state: State, node: ast.RangeVar) -> NamespaceItem | None:
                 fail("0A000", f'WITH query "{node.name}" does not have a RETURNING clause', node)
         if columns is not None:
             alias = node.alias.name if node.alias else node.name
-            names = _renamed([column.name for column in columns], node.alias)
+            names = _rename([column.name for column in columns], node.alias)
             renamed = tuple(tree.RangeColumn(name, old.type) for name, old in zip(names, columns, strict=True))
             entry = tree.RangeCte(node.name, levels, alias, renamed, recursive)
             return scope.positional_item(state.add(entry), entry)
@@ -300,7 +300,7 @@ def _subselect(state: State, node: ast.RangeSubselect) -> NamespaceItem:
     state.kind, state.lateral = saved_kind, saved_lateral
     state.volatile = state.volatile or query.volatile
     columns = range_columns(query.targets)
-    names = _renamed([column.name for column in columns], node.alias)
+    names = _rename([column.name for column in columns], node.alias)
     columns = tuple(tree.RangeColumn(name, old.type) for name, old in zip(names, columns, strict=True))
     entry = tree.RangeSubquery(query, node.alias.name, columns, node.lateral)
     return scope.positional_item(state.add(entry), entry)
@@ -348,7 +348,7 @@ def _function(state: State, node: ast.RangeFunction) -> NamespaceItem:
     if node.ordinality:
         columns.append(tree.RangeColumn("ordinality", INT8_REF))
     alias = node.alias.name if node.alias else name
-    names = _renamed([column.name for column in columns], node.alias)
+    names = _rename([column.name for column in columns], node.alias)
     renamed = tuple(replace(old, name=new) for new, old in zip(names, columns, strict=True))
     entry = tree.RangeFunction(tuple(values), alias, renamed, tuple(counts), node.ordinality, lateral or node.lateral)
     rows: tree.RangeEntry = entry
@@ -527,7 +527,7 @@ def _join_item(
 ) -> Item:
     names, expressions = _joined_columns(left.own, right.own, using, merged)
     alias = node.alias.name if node.alias else "unnamed_join"
-    shown = _renamed(names, node.alias, "join expression")
+    shown = _rename(names, node.alias, "join expression")
     columns = tuple([tree.RangeColumn(name, expr.type) for name, expr in zip(shown, expressions, strict=True)])
     entry = tree.RangeJoin(alias, columns, tuple(expressions), len(using))
     index = state.add(entry)

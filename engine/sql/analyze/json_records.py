@@ -11,7 +11,7 @@ from catalog.types.composite import CompositeType
 from catalog.types.oids import JSON, JSONB
 from catalog.types.user import entry_of
 from engine.sql import tree
-from engine.sql.analyze.domains import checked, has_conditions
+from engine.sql.analyze.domains import add_checks, has_conditions
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.typeinfo import RECORD_REF, TEXT_REF
 
@@ -62,4 +62,4 @@ def checked_record(environment: Environment, value: tree.FuncExpr, kind: str) ->
         return value
     if value.function.returns_set and has_conditions(environment.catalog, type_):
         not_supported(f"function {value.function.name} over a type with conditions, here")
-    return checked(environment, value, type_)
+    return add_checks(environment, value, type_)

@@ -32,14 +32,14 @@ from engine.sql.analyze.state import State
 _JSON = TypeRef(oids.JSON)
 
 
-def prepared(
+def prepare_call(
     state: State, node: ast.FuncCall, function: Function, arguments: tuple[tree.Expr, ...]
 ) -> tuple[Function, tuple[tree.Expr, ...]]:
     """The function and the arguments that take the place of a call. Raises 0A000 for rows whose columns are unknown."""
     source, is_aggregate = function.source, function.kind == "a"
     writes_values, writes_json = has_trait(source, Trait.WRITES_VALUES), has_trait(source, Trait.WRITES_JSON)
     if writes_values or writes_json:
-        arguments = tuple(map(written, arguments))
+        arguments = tuple(map(write_value, arguments))
     if (writes_json and not is_aggregate) or has_trait(source, Trait.WRITES_ARRAY):
         arguments = tuple(map(_row_of_names, arguments))
     elif writes_values:
@@ -51,15 +51,15 @@ def prepared(
     if has_trait(source, Trait.WRITES_ROW):
         if len(arguments) > 1 and not (isinstance(arguments[1], tree.Const) and arguments[1].value is False):
             refuse("row_to_json with line feeds", node.location)
-        return _named("to_json"), (_row(state, arguments[0], node),)
+        return _get_function("to_json"), (_row(state, arguments[0], node),)
     if is_aggregate:
-        return function, tuple(_aggregated(state, argument, function, node) for argument in arguments)
+        return function, tuple(_aggregate(state, argument, function, node) for argument in arguments)
     return function, tuple(
         _row(state, argument, node) if argument.type.oid == oids.RECORD else argument for argument in arguments
     )
 
 
-def written(value: tree.Expr) -> tree.Expr:
+def write_value(value: tree.Expr) -> tree.Expr:
     """A value of a type that is shown by name, or an array of them, as text; any other as it is."""
     if value.type.oid in oids.NAMED_TYPES:
         return tree.CoerceViaIO(value, TypeRef(oids.TEXT), True)
@@ -90,18 +90,18 @@ def _row_of_names(value: tree.Expr) -> tree.Expr:
     arguments: list[tree.Expr] = []
     for number, (name, type_) in enumerate(known.fields, 1):
         arguments.append(tree.Const(name, TypeRef(oids.TEXT)))
-        arguments.append(written(_row_of_names(tree.FieldSelect(value, number, name, type_))))
+        arguments.append(write_value(_row_of_names(tree.FieldSelect(value, number, name, type_))))
     made = tree.FuncExpr(registry.function(ROW_TO_JSON), tuple(arguments), _JSON, location=value.location)
     there = tree.NullTest(value, False, TypeRef(oids.BOOL), whole=True)
     return tree.CaseExpr(None, ((there, made),), tree.Const(None, _JSON), _JSON)
 
 
-def _named(name: str) -> Function:
+def _get_function(name: str) -> Function:
     (function,) = registry.functions_named(name)
     return function
 
 
-def _aggregated(state: State, argument: tree.Expr, function: Function, node: ast.FuncCall) -> tree.Expr:
+def _aggregate(state: State, argument: tree.Expr, function: Function, node: ast.FuncCall) -> tree.Expr:
     oid = argument.type.oid
     named = _row_of_names(argument)
     if oid != oids.RECORD and is_settled(oid) and named is argument:
@@ -113,7 +113,7 @@ def _aggregated(state: State, argument: tree.Expr, function: Function, node: ast
     elif named is not argument:
         made = named
     else:
-        made = tree.FuncExpr(_named("to_json"), (argument,), _JSON, location=node.location)
+        made = tree.FuncExpr(_get_function("to_json"), (argument,), _JSON, location=node.location)
     if (is_structured(oid) or named is not argument) and function.source == "json_agg(anyelement)":
         return tree.FuncExpr(registry.function(JSON_LINE), (made,), _JSON, location=node.location)
     return made
@@ -127,7 +127,9 @@ def _row(state: State, row: tree.Expr, node: ast.FuncCall) -> tree.Expr:
     arguments: list[tree.Expr] = []
     for name, value in columns:
         arguments.append(tree.Const(name, TypeRef(oids.TEXT)))
-        arguments.append(_row(state, value, node) if value.type.oid == oids.RECORD else written(_row_of_names(value)))
+        arguments.append(
+            _row(state, value, node) if value.type.oid == oids.RECORD else write_value(_row_of_names(value))
+        )
     made = tree.FuncExpr(registry.function(ROW_TO_JSON), tuple(arguments), _JSON, location=node.location)
     return _unless_made_up(state, row, made, columns, node)
 

@@ -105,7 +105,7 @@ def _insert(
             fail("42601", "INSERT has more target columns than expressions", when.columns[len(values)])
         row = [None if isinstance(item, ast.SetToDefault) else expression(state, item, "VALUES") for item in values]
         if changes.has_parts(when.columns):
-            row = changes.gathered(state, when.columns, columns, row)
+            row = changes.gather_values(state, when.columns, columns, row)
             columns = changes.once(columns)
         for column, value in zip(columns, row, strict=False):
             if value is not None and changes.check_given(column, when.overriding):

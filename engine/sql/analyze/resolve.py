@@ -268,9 +268,9 @@ def make_operator(
     else:
         arguments = (right if right_type == declared[0] else argument(state, right, declared[0]),)
     if call.joins_as_text:
-        from engine.sql.analyze.json_rows import written
+        from engine.sql.analyze.json_rows import write_value
 
-        arguments = tuple(map(written, arguments))
+        arguments = tuple(map(write_value, arguments))
     if call.function.volatility == "v":
         state.volatile = True
     operator, result = call.operator, call.result
@@ -344,14 +344,14 @@ def candidates_of(
             continue
         candidate = replace(candidate, place=place) if place else candidate
         other = found.get(candidate.types)
-        if other is None or _preferred(candidate, other):
+        if other is None or _is_preferred(candidate, other):
             found[candidate.types] = candidate
-        elif not _preferred(other, candidate):
+        elif not _is_preferred(other, candidate):
             found[candidate.types] = replace(other, ambiguous=True)
     return tuple(found.values())
 
 
-def _preferred(one: Candidate, other: Candidate) -> bool:
+def _is_preferred(one: Candidate, other: Candidate) -> bool:
     return one.place < other.place if one.place != other.place else other.variadic and not one.variadic
 
 
@@ -417,18 +417,18 @@ def _function_among(
     """The candidate that fits, or a cast to the type of that name (`target`, 0: there is none)."""
     for candidate in candidates:
         if candidate.types == actual:
-            return _found(candidate)
+            return _make_found(candidate)
     if len(actual) == 1 and not names and target and _is_cast(actual[0], target, literal):
         return Found("coercion", None, target)
     fitting = [item for item in candidates if can_coerce(actual, item.types, "i")]
     if not fitting:
         return Found("missing")
     if len(fitting) == 1:
-        return _found(fitting[0])
-    return _found(select_candidate(fitting, actual))
+        return _make_found(fitting[0])
+    return _make_found(select_candidate(fitting, actual))
 
 
-def _found(candidate: Candidate | None) -> Found:
+def _make_found(candidate: Candidate | None) -> Found:
     return Found("ambiguous") if candidate is None or candidate.ambiguous else Found("function", candidate)
 
 

@@ -1,7 +1,7 @@
 """Functions that users have written in SQL: their bodies analysed, and put in place of their calls.
 
 A call stays a call in the analysed tree, so that views and stored expressions show what was written. Before a statement
-is planned, `expanded` puts the bodies in:
+is planned, `expand_calls` puts the bodies in:
 
     SELECT expression                    the expression, its arguments in place of $1, $2, ... (inline_function)
     any other query                      a sub-query in parentheses, cut to its first row
@@ -35,7 +35,7 @@ from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import ast, privileges, tree
 from engine.sql.analyze import coerce
-from engine.sql.analyze.collations import concerned
+from engine.sql.analyze.collations import needs_collations
 from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
@@ -174,14 +174,14 @@ def _conforming(
         columns = [type_ for _, type_ in row.fields]
     if row is None and [one.oid for one in given] == [other.oid for other in columns]:
         return query
-    values = _coerced(state, query, [TypeRef(type_.oid) for type_ in columns], result)
+    values = _coerce_outputs(state, query, [TypeRef(type_.oid) for type_ in columns], result)
     names = [target.name for target in query.output]
     if row is not None:
         values, names = [tree.RowExpr(tuple(values), tuple(names), TypeRef(result.oid))], [function.name]
     return over(query, values, names)
 
 
-def _coerced(state: State, query: tree.Query, columns: Sequence[TypeRef], result: TypeRef) -> list[tree.Expr]:
+def _coerce_outputs(state: State, query: tree.Query, columns: Sequence[TypeRef], result: TypeRef) -> list[tree.Expr]:
     """What a query over the body computes of its columns, so that they have these types. Raises 42P13."""
     outer = State(state.shared)
     values: list[tree.Expr] = []
@@ -213,7 +213,7 @@ def _as_defined(state: State, query: tree.Query, result: TypeRef, columns: Seque
         return over(query, taken, [name for name, _ in fields])
     if [target.expression.type for target in output] == list(columns):
         return query
-    return over(query, _coerced(state, query, columns, result), [target.name for target in output])
+    return over(query, _coerce_outputs(state, query, columns, result), [target.name for target in output])
 
 
 def _fields(value: tree.Expr) -> list[tuple[str, TypeRef]]:
@@ -256,7 +256,7 @@ def is_routine(node: object) -> bool:
     return isinstance(node, tree.FuncExpr) and node.function.language == LANGUAGE
 
 
-def expanded(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed:
+def expand_calls(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed:
     """The statement with the bodies of functions in place of their calls. Raises 0A000 for those that cannot be."""
     if not environment.catalog.routines:
         return analyzed
@@ -266,7 +266,7 @@ def expanded(analyzed: tree.Analyzed, environment: Environment) -> tree.Analyzed
         return analyzed
     relations = tuple(dict.fromkeys((*analyzed.relations, *expansion.relations)))
     named = analyzed.collated or any(isinstance(item, tree.CollateExpr) for item in walk(statement))
-    collated = concerned(environment.catalog, relations, named)
+    collated = needs_collations(environment.catalog, relations, named)
     return replace(analyzed, statement=statement, relations=relations, collated=collated)
 
 
@@ -278,7 +278,7 @@ def expanded_expression(expression: tree.Expr, environment: Environment) -> tree
     return cast(tree.Expr, Expansion(environment, privileges.role_of(catalog, environment.user_name)).of(expression))
 
 
-def inlined(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
+def inline_call(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
     """The expression with bodies in place of calls, to be looked at, or run where somebody's rights have been looked at
     before."""
     if not catalog.routines:
@@ -332,8 +332,8 @@ def _as_user(node: object, role: Role) -> object:
 
 
 class Expansion:
-    """See `expanded`. `role`: who runs the bodies; None where nobody's rights are asked for. `relations`: the OIDs of
-    what the bodies read."""
+    """See `expand_calls`. `role`: who runs the bodies; None where nobody's rights are asked for. `relations`: the OIDs
+    of what the bodies read."""
 
     def __init__(self, environment: Environment, role: Role | None, open_: tuple[int, ...] = ()) -> None:
         self._environment = environment
@@ -413,7 +413,7 @@ class Expansion:
         plain = _plain_expression(query)
         body: object = _first_row(query) if plain is None else plain
         if _may_be_repeated(body, call.arguments):
-            value = _value(substituted(body, call.arguments), type_, call.location)
+            value = _value(substitute_arguments(body, call.arguments), type_, call.location)
         else:
             value = _value(_over_arguments(body, call.arguments, type_), type_, call.location)
         if not call.function.strict:
@@ -526,7 +526,7 @@ class _Bodies:
     def __init__(self) -> None:
         self.held: tuple[Catalog | None, dict[_Key, Body]] = None, {}
 
-    def known(self, catalog: Catalog) -> dict[_Key, Body]:
+    def get_known(self, catalog: Catalog) -> dict[_Key, Body]:
         held, bodies = self.held
         if held is not catalog:
             bodies = {}
@@ -541,7 +541,7 @@ def body_of(
     routine: Routine, environment: Environment, function: Function, types: Sequence[int], result: TypeRef
 ) -> Body:
     """The routine's body for actual argument types, analysed once per catalog and search path."""
-    known = _bodies.known(environment.catalog)
+    known = _bodies.get_known(environment.catalog)
     key = (routine.oid, tuple(types), result.oid, environment.search_path)
     found = known.get(key)
     if found is None:
@@ -564,7 +564,7 @@ def body_of(
     return found
 
 
-def substituted(node: object, arguments: Sequence[tree.Expr]) -> object:
+def substitute_arguments(node: object, arguments: Sequence[tree.Expr]) -> object:
     """A body with the arguments in place of its parameters; these are of the query around it."""
 
     def change(item: object, depth: int) -> object:
@@ -592,7 +592,7 @@ def _over_arguments(body: object, arguments: Sequence[tree.Expr], type_: TypeRef
     columns = tuple(tree.RangeColumn(target.name, target.expression.type) for target in inner)
     entry = tree.RangeSubquery(tree.Query(inner, volatile=True), "arguments", columns)
     given = [tree.Var(0, number, column.type, 0, column.name) for number, column in enumerate(columns, 1)]
-    value = _value(substituted(body, given), type_, -1)
+    value = _value(substitute_arguments(body, given), type_, -1)
     return tree.Query((tree.Target(value, "value"),), (entry,), (tree.FromRef(0),), volatile=True)
 
 
@@ -600,7 +600,7 @@ def _computed_once(query: tree.Query, arguments: Sequence[tree.Expr]) -> tree.Qu
     """The body as a sub-query over its arguments, of which the volatile ones that it uses several times are computed
     once."""
     if _may_be_repeated(query, arguments):
-        return cast(tree.Query, substituted(query, arguments))
+        return cast(tree.Query, substitute_arguments(query, arguments))
     not_supported("a volatile argument that a function in SQL uses more than once")
 
 

@@ -20,7 +20,7 @@ from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import column_rule, domain_default, has_conditions
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
-from engine.sql.analyze.routines import expanded_expression, inlined
+from engine.sql.analyze.routines import expanded_expression, inline_call
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import BOOL_REF, type_name
@@ -81,7 +81,7 @@ def runnable_rules(table: Table, environment: Environment, defaults: bool = True
         return rules
 
     def made(value: tree.Expr) -> tree.Expr:
-        value = expanded_expression(value, environment) if asked else inlined(value, catalog)
+        value = expanded_expression(value, environment) if asked else inline_call(value, catalog)
         return collate_expression(value, catalog, table) if collated else value
 
     return TableRules(
@@ -110,7 +110,7 @@ def check_calls(table: Table, environment: Environment) -> None:
         check_calls(below, environment)
 
 
-def _indexed(table: Table, environment: Environment) -> tuple[tree.Expr, ...]:
+def _get_index_expressions(table: Table, environment: Environment) -> tuple[tree.Expr, ...]:
     catalog = environment.catalog
     texts = [
         text
@@ -150,7 +150,7 @@ def _bind(table: Table, environment: Environment) -> TableRules:
     bounds = constraint_text(environment.catalog, table)
     if bounds is not None:
         checks += ((tree.PARTITION_CHECK, bind_text(bounds, environment, table, BOOL_REF, "check constraints")),)
-    return TableRules(defaults, tuple(generated), checks, _indexed(table, environment))
+    return TableRules(defaults, tuple(generated), checks, _get_index_expressions(table, environment))
 
 
 def bind_text(text: str, environment: Environment, table: Table | None, target: TypeRef | None, kind: str) -> tree.Expr:

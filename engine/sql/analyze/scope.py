@@ -84,7 +84,7 @@ def positional_item(index: int, entry: tree.RangeEntry, origins: list[tuple[int,
     return NamespaceItem(entry.alias, index, entry, names, expressions, origins)
 
 
-def lifted(expr: tree.Expr, levels: int, location: int) -> tree.Expr:
+def raise_levels(expr: tree.Expr, levels: int, location: int) -> tree.Expr:
     """A namespace expression as seen from `levels` levels further in, at a place in the text."""
     if isinstance(expr, tree.Var):
         return tree.Var(expr.relation, expr.column, expr.type, expr.levels_up + levels, expr.name, location)
@@ -112,7 +112,7 @@ def find_column(state: State, name: str, location: int, local_only: bool = False
             _check_lateral(level, item, location)
             found = (item, position)
         if found is not None:
-            return lifted(found[0].read(found[1]), levels, location)
+            return raise_levels(found[0].read(found[1]), levels, location)
         if name == "tableoid" and len(level.namespace) == 1:
             item = level.namespace[0]
             if isinstance(item.entry, tree.RangeTable):
@@ -184,7 +184,7 @@ def column_of(state: State, item: NamespaceItem, levels: int, name: str, locatio
         return None
     if position == -1:
         fail("42702", f'column reference "{name}" is ambiguous', location)
-    return lifted(item.read(position), levels, location)
+    return raise_levels(item.read(position), levels, location)
 
 
 def _table_oid(state: State, table: Table | VirtualTable, item: NamespaceItem, levels: int, location: int) -> tree.Expr:
@@ -198,16 +198,16 @@ def _table_oid(state: State, table: Table | VirtualTable, item: NamespaceItem, l
     value = tree.CaseExpr(
         None, ((there, tree.Const(table.oid, TypeRef(OID))),), tree.Const(None, TypeRef(OID)), TypeRef(OID)
     )
-    return lifted(value, levels, location)
+    return raise_levels(value, levels, location)
 
 
 def whole_row(item: NamespaceItem, levels: int, location: int) -> tree.Expr:
     """The row of an item as one value: a whole-row Var, or for a join a row of its columns."""
     entry = item.entry
     if isinstance(entry, tree.RangeFunction) and len(entry.columns) == 1 and not entry.ordinality:
-        return lifted(item.read(0), levels, location)
+        return raise_levels(item.read(0), levels, location)
     if entry is None or isinstance(entry, tree.RangeJoin):
-        elements = tuple(lifted(expr, levels, location) for expr in item.read_all())
+        elements = tuple(raise_levels(expr, levels, location) for expr in item.read_all())
         return tree.RowExpr(elements, tuple(item.names), RECORD_REF, location)
     return tree.Var(item.index, 0, row_of(entry), levels, item.alias, location)
 

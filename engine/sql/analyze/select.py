@@ -74,11 +74,11 @@ def _plain(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Que
     elif state.grouping_calls:
         fail("42803", "arguments to GROUPING must be grouping expressions of the associated query level")
     if node.locking:
-        query = _locked(state, node, query)
+        query = _add_locks(state, node, query)
     return query
 
 
-def _locked(state: State, node: ast.SelectStmt, query: tree.Query) -> tree.Query:
+def _add_locks(state: State, node: ast.SelectStmt, query: tree.Query) -> tree.Query:
     from dataclasses import replace
 
     clauses.check_lockable(node, query)

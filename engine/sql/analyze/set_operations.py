@@ -214,15 +214,15 @@ class _Builder:
     def _recursion_mismatch(
         self, name: str, position: int, first: TypeRef, overall: TypeRef, left: _Leaf | _Node
     ) -> None:
-        def shown(found: TypeRef) -> str:
+        def show_type(found: TypeRef) -> str:
             from catalog.types import format_type
 
             return format_type(found.oid, found.typmod)
 
         fail(
             "42804",
-            f'recursive query "{name}" column {position + 1} has type {shown(first)} in non-recursive term '
-            f"but type {shown(overall)} overall",
+            f'recursive query "{name}" column {position + 1} has type {show_type(first)} in non-recursive term '
+            f"but type {show_type(overall)} overall",
             self._locate(left, position),
             hint="Cast the output of the non-recursive term to the correct type.",
         )

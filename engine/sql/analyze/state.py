@@ -73,7 +73,7 @@ class Shared:
 
     def resolve_parameter(self, param: tree.Param, target: TypeRef, location: int) -> tree.Param:
         """Gives a parameter of unknown type the type that its context wants (42P08 when two contexts disagree)."""
-        known = self.declared(param.number)
+        known = self.get_declared(param.number)
         is_domain = self.takes_domain(param, target)
         wanted = target.domain if is_domain else target.oid
         if known == UNKNOWN:
@@ -97,7 +97,7 @@ class Shared:
         is_domain = target.domain and isinstance(self.environment.catalog.get(target.domain), Domain)
         return bool(is_domain) and param.number not in self.literals
 
-    def declared(self, number: int) -> int:
+    def get_declared(self, number: int) -> int:
         """The type of $number as clients are told of it: the domain, where it is of one."""
         return self.domains[number].domain if number in self.domains else self.parameters.get(number, UNKNOWN)
 

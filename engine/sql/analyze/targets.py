@@ -70,7 +70,8 @@ def expand_star(state: State, node: ast.ColumnRef) -> list[tuple[str, tree.Expr]
                 continue
             any_item = True
             found.extend(
-                (name, scope.lifted(expr, 0, location)) for name, expr in zip(item.names, item.read_all(), strict=True)
+                (name, scope.raise_levels(expr, 0, location))
+                for name, expr in zip(item.names, item.read_all(), strict=True)
             )
         if not any_item:
             fail("42601", "SELECT * with no tables specified is not valid", location)
@@ -89,7 +90,8 @@ def expand_star(state: State, node: ast.ColumnRef) -> list[tuple[str, tree.Expr]
         raise AssertionError
     item, levels = place
     return [
-        (name, scope.lifted(expr, levels, location)) for name, expr in zip(item.names, item.read_all(), strict=True)
+        (name, scope.raise_levels(expr, levels, location))
+        for name, expr in zip(item.names, item.read_all(), strict=True)
     ]
 
 

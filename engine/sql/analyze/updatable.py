@@ -61,7 +61,7 @@ class ViewTarget:
         while level is not None:
             levels.append((level.view, level.condition))
             level = level.inner
-        return joined(conditions_of_change(levels, where))
+        return join_conditions(conditions_of_change(levels, where))
 
     def views(self, inserted: Iterable[str] = ()) -> tuple[tree.ViewUse, ...]:
         """This view and those under it, with what the statement does to them. Whoever reads a column of a view has its
@@ -107,7 +107,7 @@ class ViewTarget:
 
     def item(self, index: int, alias: str) -> NamespaceItem:
         """Its names over the table as range entry `index`."""
-        expressions = [_moved(expression, {0: index}) for expression in self.expressions]
+        expressions = [_move(expression, {0: index}) for expression in self.expressions]
         origins = [(self.view.oid, column.number) for column in self.view.columns]
         found = NamespaceItem(alias, index, None, list(self.names), expressions, origins)
         found.view = self
@@ -142,18 +142,18 @@ def view_target(view: View, environment: Environment, verb: str) -> ViewTarget:
     base = _base(query)
     for name, target in zip(names, query.output, strict=True):
         expressions.append(_over_table(target.expression, base, put))
-        refused = _refused(view, target.expression, base, inner)
+        refused = _get_refusal(view, target.expression, base, inner)
         if refused is not None:
             unchangeable[name] = refused
     condition = None if query.where is None else _over_table(query.where, base, put)
     columns_below = tuple(_column_below(target.expression, base) for target in query.output)
-    referred = _referred(query, base)
+    referred = _get_references(query, base)
     return ViewTarget(
         view, table, names, tuple(expressions), unchangeable, condition, inner, relations, only, columns_below, referred
     )
 
 
-def _referred(query: tree.Query, base: int) -> frozenset[int]:
+def _get_references(query: tree.Query, base: int) -> frozenset[int]:
     """The columns of what is under a view that its query names."""
     parts = (*(target.expression for target in query.output), *(() if query.where is None else (query.where,)))
     found = {
@@ -202,7 +202,7 @@ def updatable_events(view: View, environment: Environment) -> tuple[int, dict[in
     return (changed if found else DELETE) & below, found
 
 
-def _refused(view: View, expression: tree.Expr, base: int, inner: ViewTarget | None) -> tuple[str, str] | None:
+def _get_refusal(view: View, expression: tree.Expr, base: int, inner: ViewTarget | None) -> tuple[str, str] | None:
     """Why a column of a view cannot be assigned to, if it cannot, and which view it is that says so."""
     if not isinstance(expression, tree.Var) or expression.relation != base or expression.levels_up:
         return view.name, _COMPUTED
@@ -278,7 +278,7 @@ def _over_table(node: tree.Expr, base: int, put: dict[int, tree.Expr]) -> tree.E
     return transform(node, change)
 
 
-def _moved(node: tree.Expr, places: dict[int, int]) -> tree.Expr:
+def _move(node: tree.Expr, places: dict[int, int]) -> tree.Expr:
     def change(item: object, depth: int) -> object:
         if isinstance(item, tree.Var) and item.levels_up == depth and item.relation in places:
             return replace(item, relation=places[item.relation])
@@ -287,7 +287,7 @@ def _moved(node: tree.Expr, places: dict[int, int]) -> tree.Expr:
     return transform(node, change)
 
 
-def joined(conditions: Sequence[tree.Expr]) -> tree.Expr | None:
+def join_conditions(conditions: Sequence[tree.Expr]) -> tree.Expr | None:
     """Several conditions as one, None for none."""
     if len(conditions) < 2:
         return conditions[0] if conditions else None

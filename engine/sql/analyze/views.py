@@ -25,7 +25,7 @@ class _Cache:
         self.held: tuple[Catalog | None, _Known] = None, {}
         self.built_in: _Known = {}
 
-    def known(self, view: View, catalog: Catalog) -> _Known:
+    def get_known(self, view: View, catalog: Catalog) -> _Known:
         if view.oid < FIRST_USER_OID:
             return self.built_in
         held, views = self.held
@@ -40,20 +40,20 @@ _cache = _Cache()
 
 def view_query(view: View, environment: Environment) -> tuple[tree.Query, tuple[int, ...]]:
     """The query of a view, and the OIDs of the relations that it reads."""
-    known = _cache.known(view, environment.catalog)
+    known = _cache.get_known(view, environment.catalog)
     found = known.get(view.oid)
     if found is None:
-        found = _analysed(view, environment)
+        found = _analyse(view, environment)
         known[view.oid] = found
     return found
 
 
 def stored_query(item: View | Table, environment: Environment) -> tree.Query:
     """The query of a view or of a materialized view."""
-    return _analysed(item, environment)[0]
+    return _analyse(item, environment)[0]
 
 
-def _analysed(item: View | Table, environment: Environment) -> tuple[tree.Query, tuple[int, ...]]:
+def _analyse(item: View | Table, environment: Environment) -> tuple[tree.Query, tuple[int, ...]]:
     shared = Shared(environment, ())
     shared.sources = {source.location: source for source in item.sources}
     return _read(shared, item.query or ""), tuple(shared.relations)

@@ -18,7 +18,7 @@ def with_clause(state: State, node: ast.WithClause) -> None:
     for position, name in enumerate(names):
         if name in names[:position]:
             fail("42712", f'WITH query name "{name}" specified more than once', node.ctes[position])
-    items = _ordered(node) if node.recursive else node.ctes
+    items = _order(node) if node.recursive else node.ctes
     state.future_ctes = {item.name: item for item in items}
     for item in items:
         if node.recursive:
@@ -51,10 +51,10 @@ def _plain(state: State, item: ast.CommonTableExpr) -> tree.Cte:
         state.volatile = True
     if not isinstance(query, tree.Query):
         state.volatile = True
-    return tree.Cte(item.name, _named(columns, item), query, False, item.materialized, aliases=item.columns)
+    return tree.Cte(item.name, _name_columns(columns, item), query, False, item.materialized, aliases=item.columns)
 
 
-def _named(columns: tuple[tree.RangeColumn, ...], item: ast.CommonTableExpr) -> tuple[tree.RangeColumn, ...]:
+def _name_columns(columns: tuple[tree.RangeColumn, ...], item: ast.CommonTableExpr) -> tuple[tree.RangeColumn, ...]:
     if len(item.columns) > len(columns):
         fail(
             "42P10",
@@ -85,7 +85,7 @@ def _recursive(state: State, item: ast.CommonTableExpr) -> tree.Cte:
         (query.locking, "FOR UPDATE/SHARE"),
     ):  # fmt: skip
         if present:
-            fail("0A000", f"{what} in a recursive query is not implemented", _located(present))
+            fail("0A000", f"{what} in a recursive query is not implemented", _locate(present))
     assert query.left is not None and query.right is not None
     if query.with_clause is not None and name in set(_table_names(query.with_clause)):
         fail(
@@ -109,13 +109,13 @@ def _recursive(state: State, item: ast.CommonTableExpr) -> tree.Cte:
     finally:
         state.recursive_self.pop(name, None)
     state.volatile = state.volatile or analysed.volatile
-    columns = _named(range_columns(analysed.targets), item)
+    columns = _name_columns(range_columns(analysed.targets), item)
     if item.search is not None or item.cycle is not None:
         return rewritten(state, item, columns, analysed)
     return tree.Cte(name, columns, analysed, True, item.materialized, aliases=item.columns)
 
 
-def _located(present: object) -> ast.Node | int:
+def _locate(present: object) -> ast.Node | int:
     found = present[0] if isinstance(present, tuple) else present
     if isinstance(found, ast.SortBy):
         found = found.expression
@@ -186,7 +186,7 @@ def _table_names(node: object) -> Iterator[str]:
     return (item.name for item in _range_variables(node) if item.schema is None)
 
 
-def _ordered(node: ast.WithClause) -> list[ast.CommonTableExpr]:
+def _order(node: ast.WithClause) -> list[ast.CommonTableExpr]:
     """TopologicalSort: items after those that they need. 0A000 for mutual recursion."""
     waiting = list(node.ctes)
     names = {item.name for item in waiting}

@@ -51,14 +51,14 @@ def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming
     lists = len(sql) > LONG_LIST and _QUERY.match(sql) is not None
     tokens = Scanner(sql, conforming, lists).scan()
     try:
-        return _parsed(tokens, sql, rule, whole)
+        return _parse(tokens, sql, rule, whole)
     except SqlError:
         if not lists or all(token.key != "INTEGERS" for token in tokens):
             raise
-        return _parsed(Scanner(sql, conforming).scan(), sql, rule, whole)  # errors point at single items
+        return _parse(Scanner(sql, conforming).scan(), sql, rule, whole)  # errors point at single items
 
 
-def _parsed(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whole: bool) -> _T:
+def _parse(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whole: bool) -> _T:
     parser: Statements = Shoal.Parser.__new__(Shoal.Parser)  # what sqlglot's own rules need is never looked at
     parser.open(tokens, sql)
     try:

@@ -161,7 +161,7 @@ class Expressions(FunctionSyntax):
     def _binary(self, left: ast.Node, token: Token, level: int, restricted: bool) -> tuple[ast.Node, int]:
         operator = self.operator_name()
         if self._curr.key in _QUANTIFIERS and not restricted:
-            return self._quantified(left, operator, token.start), 0
+            return self._parse_quantified(left, operator, token.start), 0
         right = self._operators(self._operand(restricted), level + 1, restricted)
         closed = _COMPARE if level == _COMPARE else 0
         return ast.Expression("op", operator, left, right, location=token.start), closed
@@ -189,7 +189,7 @@ class Expressions(FunctionSyntax):
         token = self.advance()
         return (*parts, token.text if token.key == "Op" else token.key)
 
-    def _quantified(self, left: ast.Node, operator: tuple[str, ...], location: int) -> ast.Node:
+    def _parse_quantified(self, left: ast.Node, operator: tuple[str, ...], location: int) -> ast.Node:
         quantifier = _QUANTIFIERS[self.advance().key]
         self.expect("(")
         inner = self.select_or_expression()
@@ -242,7 +242,7 @@ class Expressions(FunctionSyntax):
             return self._similar(left, token, negated), _MATCH
         operator = (("!" if negated else "") + _LIKE_OPERATORS[word],)
         if self._curr.key in _QUANTIFIERS:
-            return self._quantified(left, operator, token.start), 0
+            return self._parse_quantified(left, operator, token.start), 0
         pattern = self._operators(self._operand(False), _MATCH + 1, False)
         if self.accept("escape"):
             escape = self._operators(self._operand(False), _MATCH + 1, False)
@@ -298,12 +298,12 @@ class Expressions(FunctionSyntax):
         token = self._curr
         key = token.key
         if key == "IDENT":
-            return self._plain_column(token) or self._named()
+            return self._plain_column(token) or self._parse_name()
         if key == "-" or key == "+":
             self.advance()
             operand = self._operators(self._operand(restricted), _SIGN, restricted)
             if key == "-" and isinstance(operand, ast.Literal) and operand.kind in ("integer", "float"):
-                return self._negated(operand, token.start)
+                return self._negate(operand, token.start)
             return ast.Expression("op", (key,), None, operand, location=token.start)
         if key == "not" and not restricted:
             self.advance()
@@ -329,7 +329,7 @@ class Expressions(FunctionSyntax):
         self._curr = tokens[end]
         return ast.ColumnRef(names, location=token.start)
 
-    def _negated(self, literal: ast.Literal, location: int) -> ast.Literal:
+    def _negate(self, literal: ast.Literal, location: int) -> ast.Literal:
         text = str(literal.value)
         return number(text[1:] if text[0] == "-" else "-" + text, location)
 
@@ -344,7 +344,7 @@ class Expressions(FunctionSyntax):
             self.advance()
             return self.literal("string", token.text, location=token.start)
         if key == "(":
-            return self._parenthesised()
+            return self._parse_parentheses()
         if key == "FCONST":
             self.advance()
             self._constants = True
@@ -370,7 +370,7 @@ class Expressions(FunctionSyntax):
         if key == "default":
             self.advance()
             return ast.SetToDefault(location=token.start)
-        return self._named()
+        return self._parse_name()
 
     def _parameter(self) -> ast.Node:
         token = self.advance()
@@ -393,7 +393,7 @@ class Expressions(FunctionSyntax):
             return self.literal("bit" if key == "BCONST" else "hexbit", token.text, location=token.start)
         return None
 
-    def _parenthesised(self) -> ast.Node:
+    def _parse_parentheses(self) -> ast.Node:
         """( select ), (expression) or the implicit row (a, b)."""
         start = self.expect("(").start
         inner = self.select_or_expression()
@@ -458,7 +458,7 @@ class Expressions(FunctionSyntax):
             return left
         location = self.advance().start
         start = self._curr.start
-        right = self._row() if self._curr.key == "row" else self._parenthesised()
+        right = self._row() if self._curr.key == "row" else self._parse_parentheses()
         if not isinstance(right, ast.RowExpr):
             self.fail()
         for side, at in ((left, left.location), (right, start)):
@@ -505,7 +505,7 @@ class Expressions(FunctionSyntax):
 
     # ---- names: columns, calls, typed literals ----
 
-    def _named(self) -> ast.Node:
+    def _parse_name(self) -> ast.Node:
         token = self._curr
         key = token.key
         following = self.peek()

@@ -215,7 +215,7 @@ class Scanner:
             if group == _WORD:
                 word = found[1]
                 start = position - len(word)
-                if position < size and sql[position] in "'&\"" and (end := self._prefixed(word, start, position)):
+                if position < size and sql[position] in "'&\"" and (end := self._read_prefixed(word, start, position)):
                     if end < 0:
                         return tokens
                     position = end
@@ -279,8 +279,8 @@ class Scanner:
             return self._add("SCONST", sql[position:end], start, end + len(text))
         if text == "'":
             if not self._conforming:
-                return self._escaped(start, position)
-            value, end = self._continued(_STRING_BODY, position, "unterminated quoted string")
+                return self._read_escape(start, position)
+            value, end = self._read_continuation(_STRING_BODY, position, "unterminated quoted string")
             return self._add("SCONST", value.replace("''", "'"), start, end)
         if text == '"':
             return self._quoted_identifier(start, position)
@@ -333,7 +333,7 @@ class Scanner:
             position = found.end()
         return position
 
-    def _continued(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[str, int]:
+    def _read_continuation(self, body: re.Pattern[str], position: int, complaint: str) -> tuple[str, int]:
         pieces, end = self._pieces(body, position, complaint)
         return "".join(raw for _, raw in pieces), end
 
@@ -345,24 +345,24 @@ class Scanner:
             raise _LexicalError("zero-length delimited identifier", found.end())
         return self._add("IDENT", cut_identifier(found[0][:-1].replace('""', '"')), start, found.end())
 
-    def _prefixed(self, word: str, start: int, position: int) -> int:
+    def _read_prefixed(self, word: str, start: int, position: int) -> int:
         """A string whose prefix is `word`: its end, 0 if this is no such string, -1 if it was an error."""
         sql, prefix = self._sql, word.lower()
         try:
             if sql[position] == "'":
                 if prefix == "e":
-                    return self._escaped(start, position + 1)
+                    return self._read_escape(start, position + 1)
                 if prefix == "n":  # nchar 'abc'
                     self._add("nchar", "nchar", start, position)
                     return position
                 if prefix in ("b", "x"):
                     kind = "bit string" if prefix == "b" else "hexadecimal string"
-                    raw, end = self._continued(_BITS_BODY, position + 1, f"unterminated {kind} literal")
+                    raw, end = self._read_continuation(_BITS_BODY, position + 1, f"unterminated {kind} literal")
                     return self._add(f"{prefix.upper()}CONST", raw, start, end)
             elif prefix == "u" and sql[position : position + 2] == "&'":
                 if not self._conforming:
                     raise _unsafe()
-                raw, end = self._continued(_STRING_BODY, position + 2, "unterminated quoted string")
+                raw, end = self._read_continuation(_STRING_BODY, position + 2, "unterminated quoted string")
                 return self._unicode("SCONST", raw.replace("''", "'"), start, end)
             elif prefix == "u" and sql[position : position + 2] == '&"':
                 found = _QUOTED_BODY.match(sql, position + 2)
@@ -376,7 +376,7 @@ class Scanner:
             return -1
         return 0
 
-    def _escaped(self, start: int, position: int) -> int:
+    def _read_escape(self, start: int, position: int) -> int:
         pieces, end = self._pieces(_ESCAPED_BODY, position, "unterminated quoted string")
         try:
             return self._add("SCONST", resolve_backslashes("".join(raw for _, raw in pieces)), start, end)

@@ -555,7 +555,7 @@ class Queries(Relations, Expressions):
             self.refuse("XMLTABLE", self._curr.start)
         if self._at_function():
             return self._function_source(lateral=False)
-        return self._sampled(self.relation_expression(alias=True))
+        return self._parse_sample(self.relation_expression(alias=True))
 
     def _subselect(self, query: ast.SelectStmt, start: int, *, lateral: bool = False) -> ast.RangeSubselect:
         """A query in FROM with its alias, which release 15 demands."""
@@ -584,7 +584,7 @@ class Queries(Relations, Expressions):
             return False
         return key in TYPE_FUNCTION_NAME or distance > 1
 
-    def _sampled(self, relation: ast.Node) -> ast.Node:
+    def _parse_sample(self, relation: ast.Node) -> ast.Node:
         if self._curr.key != "tablesample":
             return relation
         self.advance()

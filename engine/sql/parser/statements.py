@@ -127,7 +127,7 @@ class Statements(ChangeStreams):
             return self.create_function(start, self.advance().key, replace=False)
         if self.accept_change_stream():
             return self.create_change_stream(start)
-        return self._refused("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
+        return self._refuse("CREATE", start, (*_FOREIGN_OBJECTS, *_REPLACEABLE))
 
     def _create_or_replace(self, start: int) -> ast.Node:
         self.expect("or", "replace")
@@ -136,9 +136,9 @@ class Statements(ChangeStreams):
             return self.create_view(start, persistence, replace=True)
         if self._curr.key in ("function", "procedure"):
             return self.create_function(start, self.advance().key, replace=True)
-        return self._refused("CREATE", start, _REPLACEABLE)
+        return self._refuse("CREATE", start, _REPLACEABLE)
 
-    def _refused(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
+    def _refuse(self, verb: str, start: int, kinds: tuple[tuple[str, ...], ...]) -> ast.Node:
         words = self.accept_phrase(kinds)
         if words is None:
             self.fail()
@@ -175,7 +175,7 @@ class Statements(ChangeStreams):
             return self.alter_change_stream(start)
         if key == "system":
             return self.alter_system(start)
-        return self._refused("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
+        return self._refuse("ALTER", start, (*_FOREIGN_OBJECTS, *_ONLY_ALTERED))
 
     def drop(self) -> ast.Node:
         start = self.expect("drop").start
@@ -201,7 +201,7 @@ class Statements(ChangeStreams):
             return self.drop_from_table(start, self.advance().key)
         if kind is not None:
             return self.drop_objects(start, kind)
-        return self._refused("DROP", start, _FOREIGN_OBJECTS)
+        return self._refuse("DROP", start, _FOREIGN_OBJECTS)
 
     # ---- statements that are refused whole ----
 

@@ -357,7 +357,7 @@ class Tables(Sessions):
                 "default", name, expression=expression, expression_text=self.source(at), location=start
             )
         if self.accept("generated"):
-            return self._generated(name, start)
+            return self._parse_generated(name, start)
         if key == "references":
             return self._references(name, (), start)
         return None
@@ -399,7 +399,7 @@ class Tables(Sessions):
             "check", name, expression=expression, expression_text=text, no_inherit=no_inherit, location=start
         )
 
-    def _generated(self, name: str | None, start: int) -> ast.ConstraintDef:
+    def _parse_generated(self, name: str | None, start: int) -> ast.ConstraintDef:
         if self.accept("by"):
             self.expect("default", "as", "identity")
             return self._identity(name, "d", start)

@@ -66,7 +66,7 @@ async def test_pieces_are_whole_lines_of_about_the_size_and_nothing_is_lost() ->
         held = Holding(Account(pool))
         pieces = Pieces(Source(parts), LineReader(TEXT), held)
         found: list[bytes] = []
-        while pieces.left:
+        while pieces.has_left:
             found.append(await pieces.gather(source.choice((1, 100, 1000))))
             held.owe(-len(found[-1]))
         assert b"".join(found) == data

@@ -118,9 +118,9 @@ async def test_changes_are_known_as_long_as_they_are_in_memory(tmp_path: Path, m
         capture.resolve()
         capture.release()
         assert capture.known_since == 1
-        changed = [n for n in range(100) if capture.changed(200, key(n, 200), key(n + 1, 200), 1)]
+        changed = [n for n in range(100) if capture.has_changed(200, key(n, 200), key(n + 1, 200), 1)]
         assert changed == [10, 50]
-        assert not capture.changed(200, key(0, 200), key(100, 200), last)
+        assert not capture.has_changed(200, key(0, 200), key(100, 200), last)
         capture.close()
 
 

@@ -698,7 +698,7 @@ async def test_a_query_that_had_no_memory_beside_others_is_sent_again(
             return write(header, buffers)
         asked.append(header.get("patience"))
         answer = {**error_header(int(str(header["id"])), MemoryError()), "crowded": crowded or len(asked) == 1}
-        return database.client._received(answer, [])
+        return database.client._receive(answer, [])
 
     monkeypatch.setattr(database.client, "_write", full)
     with pytest.raises(SqlError) as caught:
@@ -722,7 +722,7 @@ async def test_a_query_that_neighbours_leave_no_memory_to_be_opened_is_sent_unti
             return write(header, buffers)
         asked.append(header.get("patience"))
         answer = {**error_header(int(str(header["id"])), MemoryError()), "crowded": True, "opened": False}
-        return database.client._received(answer, [])
+        return database.client._receive(answer, [])
 
     monkeypatch.setattr(database.client, "_write", full)
     if ends:

@@ -29,7 +29,7 @@ class Worker:
     def _ask(self, number: int) -> None:
         self.asked += 1
         if self.hears:
-            asyncio.get_running_loop().call_soon(self.hearing.heard, number, PID)
+            asyncio.get_running_loop().call_soon(self.hearing.note_answer, number, PID)
 
     async def until(self, reached: Callable[[], bool]) -> None:
         async with asyncio.timeout(WITHIN):
@@ -48,11 +48,11 @@ class Worker:
 
 async def test_it_is_asked_until_a_cancelled_query_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch)
-    worker.hearing.cancelled(1, PID)
-    worker.hearing.cancelled(2, PID)
-    worker.hearing.ended(1)
+    worker.hearing.note_cancel(1, PID)
+    worker.hearing.note_cancel(2, PID)
+    worker.hearing.note_end(1)
     await worker.until(lambda: worker.asked >= 5)
-    worker.hearing.ended(2)
+    worker.hearing.note_end(2)
     await asyncio.sleep(0.1)
     assert await worker.rests()
 
@@ -62,7 +62,7 @@ async def test_one_that_a_cancelled_query_holds_is_replaced(monkeypatch: pytest.
     """It may have heard of the cancellation."""
     worker = Worker(monkeypatch)
     worker.hears = later
-    worker.hearing.cancelled(1, PID)
+    worker.hearing.note_cancel(1, PID)
     await worker.until(lambda: worker.asked >= 1 + later)
     worker.hears = False
     assert await worker.is_replaced()
@@ -73,7 +73,7 @@ async def test_others_who_ask_do_not_put_it_off(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(hearing, "PATIENCE_SECONDS", 0.5)
     worker.hears = False
     for number in range(1000):
-        worker.hearing.cancelled(number, PID) if number % 2 else worker.hearing.ask(PID)
+        worker.hearing.note_cancel(number, PID) if number % 2 else worker.hearing.ask(PID)
         await asyncio.sleep(0.02)
         if worker.replaced.is_set():
             break
@@ -92,7 +92,7 @@ async def test_one_question_and_nothing_that_goes_on(monkeypatch: pytest.MonkeyP
 async def test_another_worker_owes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch)
     worker.hears = False
-    worker.hearing.cancelled(1, PID)
+    worker.hearing.note_cancel(1, PID)
     worker.hearing.clear()
     worker.hears = True
     assert await worker.rests()

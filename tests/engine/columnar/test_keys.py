@@ -41,7 +41,7 @@ def test_keys_of_fixed_width_decode_to_their_columns() -> None:
         encode = row_key_encoder(20001, [column.type for column in table.columns])
         rows = [tuple(FIXED[oid](chance) for oid, _ in types) for _ in range(10)]
         plan = KeyPlan(table)
-        assert not plan.encoded
+        assert not plan.is_encoded
         decoded = plan.decode(pa.array([encode(row) for row in rows], pa.binary()).slice(3))
         columns = [from_arrow(column, oid) for column, (oid, _) in zip(decoded.columns, types, strict=True)]
         assert list(zip(*columns, strict=True)) == rows[3:]
@@ -57,7 +57,7 @@ def test_hidden_row_numbers_decode() -> None:
 @pytest.mark.parametrize("oid", [oids.TEXT, oids.NUMERIC, oids.FLOAT8, oids.BYTEA, oids.BPCHAR])
 def test_other_keys_stay_encoded(oid: int) -> None:
     plan = KeyPlan(make_table(20001, [(oids.INT4, -1), (oid, -1)], (1, 2)))
-    assert plan.encoded
+    assert plan.is_encoded
     keys = [b"\0\0\x4e\x21" + rest for rest in (b"", b"a", b"\0" * 500)]
     for part in (pa.array(keys, pa.binary()), pa.array([b"xxxx", *keys], pa.binary()).slice(1)):
         assert plan.decode(part).to_pydict() == {"k": [b"", b"a", b"\0" * 500]}
@@ -65,4 +65,4 @@ def test_other_keys_stay_encoded(oid: int) -> None:
 
 
 def test_a_key_that_may_be_cut_stays_encoded() -> None:
-    assert KeyPlan(make_table(20001, [(oids.UUID, -1)] * 32, tuple(range(1, 33)))).encoded
+    assert KeyPlan(make_table(20001, [(oids.UUID, -1)] * 32, tuple(range(1, 33)))).is_encoded

@@ -103,7 +103,7 @@ def test_resident_memory_is_told(tmp_path: Path) -> None:
     before = memory.resident()
     held = bytearray(b"x") * (64 << 20)
     assert 60 << 20 < memory.resident() - before < 80 << 20
-    assert memory.mapped() > len(held)
+    assert memory.mapped_bytes() > len(held)
 
 
 # ---- a worker that has too much --------------------------------------------------------------------------------------

@@ -193,10 +193,10 @@ class Mirror:
                 for type_, text in zip(types, parameters, strict=True)
             ]
             rows, sequences = dict(self.rows), dict(self.session.sequences)
-            data, count = plan.encoded((formats,) * len(plan.fields))(self.context(rows), values)
+            data, count = plan.make_encoder((formats,) * len(plan.fields))(self.context(rows), values)
             if plan.command == "SELECT" and not plan.writes and "random()" not in sql:
                 after, self.session.sequences = self.session.sequences, dict(sequences)
-                once = self.plan(sql, brief=True).encoded((formats,) * len(plan.fields))
+                once = self.plan(sql, brief=True).make_encoder((formats,) * len(plan.fields))
                 assert once(self.context(dict(self.rows)), values) == (data, count), sql
                 self.session.sequences = after
             self.session.sequences = sequences

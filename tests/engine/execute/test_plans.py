@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from catalog.errors import SqlError
-from engine.execute.code import NotOnRowPath, _compiled
+from engine.execute.code import NotOnRowPath, _compile
 from engine.execute.context import RowPathFull
 from engine.execute.scan import FULL_SCAN_LIMIT, RANGE_LIMIT
 from engine.storage.keys import row_key_encoder
@@ -77,7 +77,7 @@ def test_a_plan_leaves_nothing_to_the_cyclic_collector(mirror: Mirror) -> None:
             mirror.plan(sql)
             assert gc.collect() == 0, sql
             if not sql.startswith(("update", "insert")):
-                mirror.plan(sql, brief=True).encoded((0,) * len(mirror.plan(sql).fields))(mirror.context({}), ())
+                mirror.plan(sql, brief=True).make_encoder((0,) * len(mirror.plan(sql).fields))(mirror.context({}), ())
                 assert gc.collect() == 0, sql
         finally:
             gc.enable()
@@ -113,29 +113,29 @@ def test_what_is_to_run_once_may_run_again_in_any_format(mirror: Mirror) -> None
             assert once.rows(mirror.context(mirror.rows), values) == wanted
             for formats in ((0, 0, 0), (1, 1, 1), (0, 1, 1)):
                 chosen = formats[: len(lasting.fields)]
-                found = once.encoded(chosen)(mirror.context(mirror.rows), values)
-                assert found == lasting.encoded(chosen)(mirror.context(mirror.rows), values), (sql, chosen)
+                found = once.make_encoder(chosen)(mirror.context(mirror.rows), values)
+                assert found == lasting.make_encoder(chosen)(mirror.context(mirror.rows), values), (sql, chosen)
 
 
 def test_what_runs_once_minds_large_rows_all_the_same(mirror: Mirror) -> None:
     mirror.statement("insert into t (id, a, b) values (101, 10, 'more'), (102, 20, repeat('x', 5000))")
     for sql in ("select b, a from t where a > 3", "select id from t order by a desc", "select b || b, b from t"):
         once, lasting = mirror.plan(sql, brief=True), mirror.plan(sql)
-        found = once.encoded((0,) * len(once.fields))(mirror.context(mirror.rows), ())
-        assert found == lasting.encoded((0,) * len(once.fields))(mirror.context(mirror.rows), ()), sql
+        found = once.make_encoder((0,) * len(once.fields))(mirror.context(mirror.rows), ())
+        assert found == lasting.make_encoder((0,) * len(once.fields))(mirror.context(mirror.rows), ()), sql
         assert found[1] > 1
         context = mirror.context(mirror.rows)
         context.memory_limit = 4000  # less than the row
         with pytest.raises(RowPathFull):  # the columnar path may be the better place
-            mirror.plan(sql, brief=True).encoded((0,) * len(once.fields))(context, ())
+            mirror.plan(sql, brief=True).make_encoder((0,) * len(once.fields))(context, ())
 
 
 def test_what_runs_once_shares_its_code_with_what_differs_in_columns(mirror: Mirror) -> None:
     def compiled(*statements: str) -> int:  # with LIMIT, without which nothing is compiled
-        before = _compiled.cache_info().misses
+        before = _compile.cache_info().misses
         for sql in statements:
             mirror.plan(sql, brief=True)
-        return _compiled.cache_info().misses - before
+        return _compile.cache_info().misses - before
 
     assert compiled("select a, b, u from t where id > $1 order by 1 limit 9") > 0
     assert compiled("select u, b, a from t where id > $1 order by 1 limit 9") == 0
@@ -260,13 +260,13 @@ def test_lock_strengths(mirror: Mirror) -> None:
 
 def test_binary_rows(mirror: Mirror) -> None:
     plan = mirror.plan("select id, b, c, d, a from t where id = 3 or id = 1 order by id")
-    data, count = plan.encoded((1, 1, 1, 0, 1))(mirror.context(mirror.rows), ())
+    data, count = plan.make_encoder((1, 1, 1, 0, 1))(mirror.context(mirror.rows), ())
     row = struct.pack(">H", 5) + struct.pack(">ii", 4, 1) + struct.pack(">i", 3) + b"one" + struct.pack(">i?", 1, True)
     row += struct.pack(">i", 4) + b"1.50" + struct.pack(">ii", 4, 10)
     assert count == 2
     assert data.startswith(b"D" + struct.pack(">I", len(row) + 4) + row)
     with pytest.raises(SqlError, match="2 result formats"):
-        plan.encoded((0, 0))
+        plan.make_encoder((0, 0))
 
 
 @pytest.mark.parametrize(
@@ -322,5 +322,5 @@ def test_keys_that_storage_cuts(mirror: Mirror) -> None:
 
 def test_rows_without_columns(mirror: Mirror) -> None:
     assert run(mirror, "select from t where id < 3") == [(), ()]
-    data, count = mirror.plan("select from t where id < 3").encoded(())(mirror.context(mirror.rows), ())
+    data, count = mirror.plan("select from t where id < 3").make_encoder(())(mirror.context(mirror.rows), ())
     assert (data, count) == ((b"D" + struct.pack(">IH", 6, 0)) * 2, 2)

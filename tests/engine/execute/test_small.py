@@ -8,7 +8,7 @@ import pytest
 
 from catalog.errors import SqlError
 from engine.execute import small
-from engine.execute.code import _compiled
+from engine.execute.code import _compile
 from engine.execute.context import RowPathFull
 from engine.execute.planner import SelectPlan
 from tests.engine.execute.mirror import Mirror, Outcome, split_rows
@@ -67,7 +67,7 @@ STATEMENTS = (
 
 def outcome(mirror: Mirror, plan: SelectPlan) -> Outcome:
     try:
-        data, count = plan.encoded((0,) * len(plan.fields))(mirror.context(mirror.rows), ())
+        data, count = plan.make_encoder((0,) * len(plan.fields))(mirror.context(mirror.rows), ())
     except SqlError as error:
         return Outcome(error=(error.sqlstate, error.message, error.detail))
     return Outcome(split_rows(data), count)
@@ -87,10 +87,10 @@ def test_what_runs_without_code_means_the_same(mirror: Mirror, sql: str) -> None
 
 def test_nothing_is_compiled_for_the_statement(mirror: Mirror) -> None:
     outcome(mirror, mirror.plan("select x + 1, count(*) from nokey group by x", brief=True))
-    before = _compiled.cache_info().misses
+    before = _compile.cache_info().misses
     for sql in ("select count(*), x + 1 from nokey where x + 5 = 6 group by x", "select x + 1 from nokey order by x"):
         assert outcome(mirror, mirror.plan(sql, brief=True)).error is None
-    assert _compiled.cache_info().misses == before
+    assert _compile.cache_info().misses == before
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_an_error_that_cannot_be_told_ends_the_connection(
 
 
 @pytest.mark.parametrize(
-    ("part", "name"), [(NodeTablespaces, "abandoned"), (Transaction, "abort"), (Transaction, "rollback_to_savepoint")]
+    ("part", "name"),
+    [(NodeTablespaces, "on_abandoned"), (Transaction, "abort"), (Transaction, "rollback_to_savepoint")],
 )
 def test_a_rollback_that_fails_stops_the_node(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, part: type, name: str

@@ -9,7 +9,7 @@ import pytest
 
 from catalog.errors import SqlError
 from engine.session.client import Client
-from engine.session.leadership import Leadership, deposed
+from engine.session.leadership import Leadership, deposed_error
 from engine.session.portals import Portals
 from engine.session.session import Session
 from engine.session.transactions import TransactionControl
@@ -53,7 +53,7 @@ async def test_what_ends_a_failed_block_goes_on(status: str, hears: bool) -> Non
     task = asyncio.ensure_future(asyncio.sleep(60))
     await asyncio.sleep(0)
     session = Running(status, task)
-    session.lose_transaction(deposed())
+    session.lose_transaction(deposed_error())
     assert (session.cancel_error is not None) is hears and bool(task.cancelling()) is hears
     assert session.leadership.owed is None and session.status == "E"
     task.cancel()

@@ -37,7 +37,7 @@ def plan_of(prepared: Prepared) -> RowsPlan:
 def spared(prepared: Prepared) -> int:
     """How many executions go elsewhere after one that overflowed, that one not counted."""
     plan = plan_of(prepared)
-    plan.overflowed(prepared)
+    plan.note_overflow(prepared)
     count = -1
     while not plan.at_once:
         plan.ran_elsewhere()
@@ -61,7 +61,7 @@ def test_without_another_plan_and_for_writes_it_stays(prepared: Prepared) -> Non
     plan = plan_of(prepared)
     for columnar, writes in ((None, False), (plan.columnar, True)):
         plan.columnar, plan.writes = columnar, writes
-        plan.overflowed(prepared)
+        plan.note_overflow(prepared)
         assert plan.at_once and not plan.elsewhere
 
 

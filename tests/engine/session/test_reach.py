@@ -27,7 +27,7 @@ from engine.node.affected_tablespaces import places_of_changes
 from engine.replica import HOME
 from engine.sql.analyze.environment import Environment
 from engine.statements.routing import Routes
-from engine.statements.statement_tablespaces import Reached, reached
+from engine.statements.statement_tablespaces import Reached, find_reached
 
 NEAR, FAR, AWAY = DEFAULT_TABLESPACE_OID, 901, 902
 IDS = {NEAR: HOME, FAR: b"\1" * 16, AWAY: b"\2" * 16}
@@ -121,12 +121,12 @@ def ids(*places: int) -> Reached:
 )
 def test_what_statements_have_to_do_with(sql: str, expected: Reached | None) -> None:
     route = Routes().of(sql.encode())
-    assert reached(route, route.needs, ENVIRONMENT, "") == expected
+    assert find_reached(route, route.needs, ENVIRONMENT, "") == expected
 
 
 def test_a_table_that_is_made_lies_in_the_default_tablespace() -> None:
     route = Routes().of(b"CREATE TABLE t (id int)")
-    assert reached(route, route.needs, ENVIRONMENT, "away_place") == ids(AWAY, NEAR)
+    assert find_reached(route, route.needs, ENVIRONMENT, "away_place") == ids(AWAY, NEAR)
 
 
 @pytest.mark.parametrize(

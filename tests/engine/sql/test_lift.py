@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.sql.lift import lift
-from engine.sql.normalize import described
+from engine.sql.normalize import describe_statement
 from engine.sql.parser import parse
 from engine.sql.parser.lexer import Scanner
 
@@ -150,5 +150,5 @@ def test_no_space_takes_long_to_be_left_out() -> None:
     ):
         (statement,) = parse(sql)
         began = time.thread_time()
-        described(statement, (), True)
+        describe_statement(statement, (), True)
         assert time.thread_time() - began < 1

@@ -12,7 +12,7 @@ from catalog.errors import SqlError
 from catalog.types.base import Integers
 from engine.session.statement_texts import may_read_past
 from engine.sql import ast
-from engine.sql.normalize import normalized
+from engine.sql.normalize import normalize_statement
 from engine.sql.parser import parse
 from engine.sql.parser.lexer import LONG_LIST
 from tests.oracle import PostgresServer
@@ -90,10 +90,10 @@ def test_statistics_show_one_constant_for_a_long_list() -> None:
     (long,) = parse(text % (listed(ITEMS), listed(LARGE)))
     (short,) = parse(text % (1, 2))
     expected = "SELECT $1, a FROM t WHERE a IN ($2) AND b NOT IN ($3) AND c = $4"
-    assert normalized(long, (), True) == normalized(short, (), True)
-    assert normalized(long, (), True)[1] == expected
+    assert normalize_statement(long, (), True) == normalize_statement(short, (), True)
+    assert normalize_statement(long, (), True)[1] == expected
     (quoted,) = parse(text.replace(" a ", ' "a" ') % (listed(ITEMS), listed(LARGE)))  # scanned, not spliced
-    assert normalized(quoted, (), True)[1] == expected.replace(" a ", ' "a" ')
+    assert normalize_statement(quoted, (), True)[1] == expected.replace(" a ", ' "a" ')
 
 
 @pytest.fixture(scope="module")

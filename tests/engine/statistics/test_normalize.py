@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from engine.sql import normalize
-from engine.sql.normalize import normalized, without_secrets
+from engine.sql.normalize import normalize_statement, without_secrets
 from engine.sql.parser import parse
 
 QUERIES = [
@@ -54,7 +54,9 @@ def test_constants_are_replaced_as_postgresql_does(counted: psycopg.Connection, 
     ).fetchone()
     assert shown is not None
     (statement,) = parse(sql)
-    assert normalized(statement, (), True)[1].partition(" --")[0].strip() == shown[0].partition(" --")[0].strip()
+    assert (
+        normalize_statement(statement, (), True)[1].partition(" --")[0].strip() == shown[0].partition(" --")[0].strip()
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_constants_are_replaced_as_postgresql_does(counted: psycopg.Connection, 
     ],
 )
 def test_queries_that_differ_in_constants_alone_are_one(one: str, other: str, same: bool) -> None:
-    first, second = (normalized(parse(sql)[0], (), True)[0] for sql in (one, other))
+    first, second = (normalize_statement(parse(sql)[0], (), True)[0] for sql in (one, other))
     assert (first == second) is same
 
 
@@ -77,24 +79,24 @@ def test_queries_that_differ_in_constants_alone_are_one(one: str, other: str, sa
 def test_the_short_way_and_the_long_way_agree(sql: str) -> None:
     (statement,) = parse(sql)
     places = normalize._constants(statement.tree)[0]
-    short, long = normalize._spliced(statement, places, True), normalize._replaced(statement, places, True)
+    short, long = normalize._splice(statement, places, True), normalize._replace(statement, places, True)
     assert short is None or short == long
 
 
 def test_most_queries_go_the_short_way() -> None:
     statements = [parse(sql)[0] for sql in QUERIES]
-    taken = [normalize._spliced(statement, normalize._constants(statement.tree)[0], True) for statement in statements]
+    taken = [normalize._splice(statement, normalize._constants(statement.tree)[0], True) for statement in statements]
     assert sum(found is not None for found in taken) > len(QUERIES) * 0.7
 
 
 def test_the_same_names_of_other_relations_are_another_query() -> None:
     (statement,) = parse("SELECT a FROM t")
-    assert normalized(statement, (16384,), True)[0] != normalized(statement, (16390,), True)[0]
+    assert normalize_statement(statement, (16384,), True)[0] != normalize_statement(statement, (16390,), True)[0]
 
 
 def test_the_second_statement_of_a_string_is_found_in_it() -> None:
     _, second = parse("SELECT 'first'; SELECT 'second', 2")
-    assert normalized(second, (), True)[1] == "SELECT $1, $2"
+    assert normalize_statement(second, (), True)[1] == "SELECT $1, $2"
 
 
 @pytest.mark.parametrize("sql", ["ALTER ROLE a PASSWORD 'hidden' LOGIN", "create user x encrypted password 'hidden'"])

@@ -198,11 +198,11 @@ def test_readers_keep_their_pages_and_give_them_back_at_their_end(
     monkeypatch.setattr(space, "SPARE_BYTES", 100_000)
     store = _filled(tmp_path)
     try:
-        full = holes.allocated(str(file_of(store)))
+        full = holes.allocated_bytes(str(file_of(store)))
         snapshot = store.space.snapshot()
         store.commit({}, drops=[1])
         pack(store)
-        assert holes.allocated(str(file_of(store))) > full // 2
+        assert holes.allocated_bytes(str(file_of(store))) > full // 2
         assert len(read(snapshot, range(1, 2))) == ROWS
         snapshot.close()
         del snapshot
@@ -213,14 +213,14 @@ def test_readers_keep_their_pages_and_give_them_back_at_their_end(
 
 def _shrunk(store: Store, full: int) -> bool:
     store.loop.calls.put(lambda: None)  # and it looks again
-    return holes.allocated(str(file_of(store))) < full // 8
+    return holes.allocated_bytes(str(file_of(store))) < full // 8
 
 
 def test_a_dropped_range_is_flushed_by_itself_and_goes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space, "SPARE_BYTES", 500_000)
     store = _filled(tmp_path)
     try:
-        full = holes.allocated(str(file_of(store)))
+        full = holes.allocated_bytes(str(file_of(store)))
         store.commit({key(0, 2): b"stays"}, drops=[1])
         store.loop.until(lambda: _shrunk(store, full), 20.0)
         assert store.contents(b"\0\0\0\2") == {key(0, 2): b"stays"}
@@ -240,14 +240,14 @@ def test_a_file_system_without_holes_is_asked_once_and_a_start_makes_the_file_sm
     monkeypatch.setattr(holes, "punch", refuses)
     monkeypatch.setattr(checkpoint, "SHRINK_BYTES", 500_000)
     store = _filled(tmp_path)
-    full = holes.allocated(str(file_of(store)))
+    full = holes.allocated_bytes(str(file_of(store)))
     store.commit({}, drops=[1])
     pack(store)
     pack(store, 2)
     assert len(asked) == 1
     store.close()
     again = Store(tmp_path)
-    assert holes.allocated(str(file_of(again))) < full // 4
+    assert holes.allocated_bytes(str(file_of(again))) < full // 4
     again.close()
 
 
@@ -255,7 +255,7 @@ def test_a_failure_leaves_all_as_it_is_and_is_tried_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = _filled(tmp_path)
-    full = holes.allocated(str(file_of(store)))
+    full = holes.allocated_bytes(str(file_of(store)))
     store.commit({}, drops=[1])
 
     def fails(file: int, offset: int, size: int) -> None:
@@ -264,9 +264,9 @@ def test_a_failure_leaves_all_as_it_is_and_is_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr(holes, "punch", fails)
         pack(store)
-    assert holes.allocated(str(file_of(store))) >= full
+    assert holes.allocated_bytes(str(file_of(store))) >= full
     pack(store)
-    assert holes.allocated(str(file_of(store))) < full // 8
+    assert holes.allocated_bytes(str(file_of(store))) < full // 8
     store.close()
 
 
