@@ -1,7 +1,7 @@
 """The analyser: raw trees (engine/sql/ast) -> analysed trees (tree.py), by PostgreSQL's rules (its parse_analyze).
 
     environment   catalog and search path; `Environment`
-    dispatch      from a raw expression node to the function that analyses it
+    dispatch      from a raw node, of an expression or a statement, to the function that analyses it
     expressions, comparisons, calls, aggregates, subscripts       the kinds of expression
     resolve, coerce, typeinfo, typenames, literals                types: operators, functions, casts, literals
     scope, state  names, and what one query level knows
@@ -10,7 +10,7 @@
     domains, declared    domains; which domain or row type an expression has;  routines  functions of users
     collations, collated_trees, collated_functions    which collation decides, and what that does to the tree
     sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
-    changes, merge, conflicts, updatable, rules     INSERT, UPDATE, DELETE, MERGE and what tables and views add to them
+    changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; what tables and views add
 
 An error has the SQLSTATE, message, hint and position that PostgreSQL 15 gives. Everything that costs more than the walk
 itself is cached: resolution by name and types, views and table rules by catalog.
@@ -24,14 +24,13 @@ from catalog.schema import Table, View
 from catalog.types.base import TypeRef
 from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
-from engine.sql.analyze import calls, collations, comparisons, expressions, subscripts
-from engine.sql.analyze.changes import change_statement
+from engine.sql.analyze import calls, changes, collations, comparisons, expressions, merge, select, subscripts
+from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.domains import base_types, given_domains
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_expression
-from engine.sql.analyze.select import select_query
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typenames import resolve_type, type_from_text
 from engine.sql.tree_walk import walk
@@ -41,7 +40,15 @@ __all__ = [
     "statement_parameters", "type_from_text",
 ]  # fmt: skip
 
-_LOADED = (calls, comparisons, expressions, subscripts)  # each registers the nodes that it analyses
+_LOADED = (
+    calls,
+    changes,
+    comparisons,
+    expressions,
+    merge,
+    select,
+    subscripts,
+)  # each registers the nodes that it analyses
 
 
 def analyze(

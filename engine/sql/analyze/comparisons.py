@@ -15,9 +15,10 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce, typeinfo
 from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.declared import array_over, element_within
-from engine.sql.analyze.dispatch import handles, operand
+from engine.sql.analyze.dispatch import handles, operand, select_query
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
+from engine.sql.analyze.set_operations import recast
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import BOOL_REF, TEXT_REF, UNKNOWN_REF, array_type, element_type
 from engine.sql.tree_walk import walk_with_depth
@@ -261,13 +262,10 @@ def row_sublink(state: State, node: ast.Expression, left: ast.RowExpr, right: as
 @handles(ast.SubLink)
 def sublink(state: State, node: ast.SubLink) -> tree.Expr:
     """transformSubLink: EXISTS, ANY/ALL, a scalar subquery, or ARRAY(...)."""
-    from engine.sql.analyze.select import select_query
-    from engine.sql.analyze.state import State as Level
-
     refused = _SUBQUERY_REFUSED.get(state.kind)
     if refused is not None:
         fail("0A000", f"cannot use subquery in {refused}", node.location)
-    inner = Level(state.shared, state)
+    inner = State(state.shared, state)
     query = select_query(inner, node.query, settle=True)
     state.volatile = state.volatile or query.volatile
     columns = query.output
@@ -339,14 +337,8 @@ def _quantify(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr:
             targets[position] = replace(targets[position], expression=argument(state, expr, cast_to.oid))
     changed = any(new is not old for new, old in zip(targets, query.targets, strict=True))
     if changed:
-        query = _with_casts(query, tuple(targets))
+        query = recast(query, tuple(targets))
     return tree.SubLink(node.kind, query, BOOL_REF, tuple(tests), tuple(comparisons), names[-1], False, node.location)
-
-
-def _with_casts(query: tree.Query, targets: tuple[tree.Target, ...]) -> tree.Query:
-    from engine.sql.analyze.set_operations import recast
-
-    return recast(query, targets)
 
 
 # ---- CASE -----------------------------------------------------------------------------------------------------------

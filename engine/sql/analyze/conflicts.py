@@ -15,6 +15,7 @@ from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.rules import TableRules, bind_text
 from engine.sql.analyze.scope import table_item
+from engine.sql.analyze.set_clause import update_assignments
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.tree import NO_ARBITER
@@ -44,8 +45,6 @@ def on_conflict(
         arbiters, provided = _arbiters(state, node.infer, table, item, node.action)
     if node.action == "nothing":
         return tree.OnConflict("nothing", arbiters, provided=provided)
-    from engine.sql.analyze.changes import update_assignments
-
     columns = tuple(tree.RangeColumn(column.name, column.type) for column in table.columns)
     entry = tree.RangeTable(table, "excluded", columns)
     place = state.add(entry)

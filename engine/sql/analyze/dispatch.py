@@ -1,21 +1,27 @@
-"""The way into expression analysis: from a raw node to the function that analyses its kind.
+"""The way into the analysis of expressions and statements: from a raw node to the function that analyses its kind.
 
 `expression(state, node, kind)` is what clauses call; `kind` says where the expression stands ('WHERE', 'select', ...),
 which decides whether aggregates, window functions and sets may be called there. `operand` is for nodes within nodes.
 Each module registers the kinds of node that it analyses with `handles`.
+
+Statements stand within expressions, FROM items, WITH items and other statements. So whatever meets one calls
+`select_query` or `change_statement`, and the modules that analyse statements register with `analyses`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import refuse
 from engine.sql.analyze.state import State
 
 Handler = Callable[[State, Any], tree.Expr]
+Change = tree.Insert | tree.Update | tree.Delete | tree.Merge
+Analysis = TypeVar("Analysis", bound=Callable[..., tree.Statement])
 _HANDLERS: dict[type, Handler] = {}
+_STATEMENTS: dict[type, Callable[..., Any]] = {}
 
 
 def handles(kind: type) -> Callable[[Handler], Handler]:
@@ -44,3 +50,28 @@ def operand(state: State, node: ast.Node) -> tree.Expr:
     if handler is None:
         refuse(f"{type(node).__name__} in an expression", node)
     return handler(state, node)
+
+
+def analyses(kind: type) -> Callable[[Analysis], Analysis]:
+    """Registers the decorated function as the analysis of that kind of statement."""
+
+    def register(analysis: Analysis) -> Analysis:
+        _STATEMENTS[kind] = analysis
+        return analysis
+
+    return register
+
+
+def select_query(state: State, node: ast.SelectStmt, settle: bool) -> tree.Query:
+    """Analyses a SELECT, VALUES or set operation in a fresh state. `settle` makes unknown outputs text."""
+    query: tree.Query = _STATEMENTS[ast.SelectStmt](state, node, settle)
+    return query
+
+
+def change_statement(state: State, node: ast.Node) -> Change:
+    """Analyses a statement that changes a table, in a fresh state."""
+    analysis = None if isinstance(node, ast.SelectStmt) else _STATEMENTS.get(type(node))
+    if analysis is None:
+        refuse(type(node).__name__, node)
+    change: Change = analysis(state, node)
+    return change

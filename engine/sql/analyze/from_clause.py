@@ -21,7 +21,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce, column_definitions, json_records, routines, scope
 from engine.sql.analyze.column_definitions import Definitions
 from engine.sql.analyze.declared import relation_of
-from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.dispatch import expression, select_query
 from engine.sql.analyze.domains import has_conditions, value_rule
 from engine.sql.analyze.environment import undefined_table
 from engine.sql.analyze.errors import fail, refuse
@@ -282,8 +282,6 @@ def _with_query(state: State, node: ast.RangeVar) -> NamespaceItem | None:
 
 
 def _subselect(state: State, node: ast.RangeSubselect) -> NamespaceItem:
-    from engine.sql.analyze.select import select_query
-
     if node.alias is None:
         fail(
             "42601",

@@ -8,16 +8,18 @@ from catalog.errors import SqlError
 from catalog.schema import Table
 from engine.sql import ast, tree
 from engine.sql.analyze import changes, coerce
-from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.dispatch import analyses, expression
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.from_clause import from_clause
 from engine.sql.analyze.rules import TableRules, table_rules
+from engine.sql.analyze.set_clause import assign, update_assignments
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.with_clause import with_clause
 
 _CONDITION = "MERGE WHEN conditions"
 
 
+@analyses(ast.MergeStmt)
 def merge(state: State, node: ast.MergeStmt) -> tree.Merge:
     """transformMergeStmt: the target is range entry 0, the source's entries follow."""
     if node.with_clause is not None:
@@ -86,7 +88,7 @@ def _action(
     assignments: tuple[tree.Assignment, ...] = ()
     columns: tuple[int, ...] = ()
     if when.action == "update":
-        assignments = changes.update_assignments(state, when.assignments, table, target, rules)
+        assignments = update_assignments(state, when.assignments, table, target, rules)
     elif when.action == "insert":
         assignments, columns = _insert(state, when, table, target, rules)
     return tree.MergeAction(when.matched, when.action, condition, assignments, columns)
@@ -109,7 +111,7 @@ def _insert(
             columns = changes.once(columns)
         for column, value in zip(columns, row, strict=False):
             if value is not None and changes.check_given(column, when.overriding):
-                given[column.number] = changes.assign(state, value, column)
+                given[column.number] = assign(state, value, column)
     named = columns if when.columns else columns[: len(when.values or ())]
     assignments = tuple(
         tree.Assignment(column.number, given.get(column.number) or rules.default(column))

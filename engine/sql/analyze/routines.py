@@ -37,6 +37,7 @@ from engine.sql import ast, privileges, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.collations import needs_collations
 from engine.sql.analyze.column_definitions import check_row
+from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.tree_walk import is_volatile, shift_levels, transform, walk, walk_with_depth
@@ -120,9 +121,6 @@ def _words(node: ast.Node) -> str:
 
 
 def _statement(state: State, node: ast.Node) -> tree.Statement:
-    from engine.sql.analyze.changes import change_statement
-    from engine.sql.analyze.select import select_query
-
     if isinstance(node, ast.SelectStmt):
         if node.into is not None:
             not_supported("SELECT INTO in a function")

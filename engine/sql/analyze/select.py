@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce
 from engine.sql.analyze.aggregates import check_grouping, first_aggregate, window_clauses
-from engine.sql.analyze.dispatch import expression
+from engine.sql.analyze.dispatch import analyses, expression
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.from_clause import from_clause
+from engine.sql.analyze.scope import positional_item
+from engine.sql.analyze.set_operations import set_operation
 from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import expand_star, make_target, settle, target_list
 from engine.sql.analyze.with_clause import with_clause
@@ -19,8 +22,9 @@ MAX_QUERIES_WITHIN = 500
 square of their number. PostgreSQL's limit is its stack's (max_stack_depth)."""
 
 
-def select_query(state: State, node: ast.SelectStmt, settle: bool) -> tree.Query:
-    """Analyses a SELECT, VALUES or set operation in a fresh state. `settle` makes unknown outputs text."""
+@analyses(ast.SelectStmt)
+def select_statement(state: State, node: ast.SelectStmt, settle: bool) -> tree.Query:
+    """See `select_query`."""
     if state.depth > MAX_QUERIES_WITHIN:
         hint = f"At most {MAX_QUERIES_WITHIN} queries can stand within one another."
         fail("54001", "stack depth limit exceeded", hint=hint)
@@ -29,8 +33,6 @@ def select_query(state: State, node: ast.SelectStmt, settle: bool) -> tree.Query
     if node.into is not None:
         fail("42601", "SELECT ... INTO is not allowed here", node.into)
     if node.set_operation:
-        from engine.sql.analyze.set_operations import set_operation
-
         return set_operation(state, node)
     if node.values:
         return _values(state, node, settle)
@@ -79,8 +81,6 @@ def _plain(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Que
 
 
 def _add_locks(state: State, node: ast.SelectStmt, query: tree.Query) -> tree.Query:
-    from dataclasses import replace
-
     clauses.check_lockable(node, query)
     marks = clauses.row_marks(state, node)
     return replace(query, range_table=tuple(state.entries), row_marks=marks)
@@ -146,8 +146,6 @@ def _values(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Qu
     names = [f"column{position}" for position in range(1, width + 1)]
     range_columns = tuple(tree.RangeColumn(name, found) for name, found in zip(names, types, strict=True))
     entry = tree.RangeValues(tuple(zip(*ready, strict=True)), "*VALUES*", range_columns, bool(state.parent))
-    from engine.sql.analyze.scope import positional_item
-
     item = positional_item(state.add(entry), entry)
     state.names.append(item)
     state.namespace.append(item)

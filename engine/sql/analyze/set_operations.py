@@ -14,6 +14,7 @@ from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import clauses, coerce
 from engine.sql.analyze.declared import common_domain
+from engine.sql.analyze.dispatch import select_query
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.scope import positional_item
 from engine.sql.analyze.sortable import type_must_have_equality
@@ -144,8 +145,6 @@ class _Builder:
         return result
 
     def _leaf(self, node: ast.SelectStmt) -> _Leaf:
-        from engine.sql.analyze.select import select_query
-
         state = self.state
         saved, state.kind = state.kind, ""
         query = select_query(State(state.shared, state), node, settle=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from catalog.schema import FIRST_USER_OID, Catalog, Source, Table, View
 from engine.sql import tree
+from engine.sql.analyze.dispatch import select_query
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import Shared, State
 from engine.sql.tree_walk import children
@@ -69,7 +70,6 @@ def sources_of(text: str, environment: Environment) -> tuple[Source, ...]:
 
 def _read(shared: Shared, text: str) -> tree.Query:
     """Analyses a stored text, whatever the search path is."""
-    from engine.sql.analyze.select import select_query
     from engine.sql.parser import parse_select
 
     environment = shared.environment

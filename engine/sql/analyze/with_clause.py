@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.sql import ast, tree
+from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.search_cycle import rewritten
+from engine.sql.analyze.set_operations import set_operation
 from engine.sql.analyze.state import State
 from engine.sql.analyze.targets import range_columns
 from engine.sql.tree_walk import children
@@ -33,9 +35,6 @@ def with_clause(state: State, node: ast.WithClause) -> None:
 
 
 def _plain(state: State, item: ast.CommonTableExpr) -> tree.Cte:
-    from engine.sql.analyze.changes import change_statement
-    from engine.sql.analyze.select import select_query
-
     if item.search is not None or item.cycle is not None:
         fail("42601", "WITH query is not recursive", item)
     inner = State(state.shared, state)
@@ -68,8 +67,6 @@ def _name_columns(columns: tuple[tree.RangeColumn, ...], item: ast.CommonTableEx
 
 
 def _recursive(state: State, item: ast.CommonTableExpr) -> tree.Cte:
-    from engine.sql.analyze.set_operations import set_operation
-
     query = item.query
     name = item.name
     if not isinstance(query, ast.SelectStmt):
