@@ -329,13 +329,13 @@ def _join(operator: str, tests: list[Closure]) -> Closure:
 
 
 def _among(compare: Callable[[Any, Any], Any], left: Closure, elements: list[Closure], decisive: bool) -> Closure:
-    """Compares with each element until one decides: ANY by being true (`decisive`), ALL by being false."""
+    """Compares with each element until one decides: ANY by being true (`decisive`), ALL by being false. All elements
+    are computed before, since one may fail."""
 
     def among(row: Row) -> bool | None:
         value = left(row)
         unknown = False
-        for element in elements:
-            other = element(row)
+        for other in [element(row) for element in elements]:
             found = None if value is None or other is None else compare(value, other)
             if found is None:
                 unknown = True

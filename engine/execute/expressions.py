@@ -48,8 +48,13 @@ from engine.sql.folding import Folding, is_total
 
 _SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FOLDED = 1 << 20  # bytes that a constant may take
+_ATOMS = (tree.Const, tree.Param, tree.Var)
 _MANY_ELEMENTS = 32
 _TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
+
+
+def _cannot_fail(expression: tree.Expr) -> bool:
+    return isinstance(expression.argument if isinstance(expression, tree.RelabelType) else expression, _ATOMS)
 
 
 def _of_rows(types: Sequence[TypeRef]) -> bool:
@@ -542,19 +547,22 @@ class ExpressionCompiler:
         sign = "is" if expression.is_null else "is not"
         if isinstance(expression.argument, tree.RowExpr) and expression.argument.type.oid == RECORD:
             values = [self.value(element) for element in expression.argument.elements]
-            tests = [
-                f"({value.source} {sign} None)" if value.nullable else str(not expression.is_null) for value in values
-            ]
-            return Value(f"({' and '.join(tests) or True})", nullable=False)
+            tests = sorted((self._null_test_source(value, sign) for value in values), key=lambda test: test != "False")
+            return Value(f"({' and '.join(tests) or True})", nullable=False)  # a constant decides before all others
         if expression.argument.type.oid == RECORD:
             raise NotOnRowPath("IS NULL of a row")
         if _is_composite(expression.argument.type.oid) and not expression.whole:
             name = self.code.constant(operations.null_row if expression.is_null else operations.full_row, "row_test")
             return Value(f"{name}({self.value(expression.argument).source})", nullable=False)
-        found = self.value(expression.argument)
-        if not found.nullable:
-            return Value("False" if expression.is_null else "True", nullable=False, atom=True)
-        return Value(f"({found.source} {sign} None)", nullable=False)
+        source = self._null_test_source(self.value(expression.argument), sign)
+        return Value(source, nullable=False, atom=source in ("False", "True"))
+
+    @staticmethod
+    def _null_test_source(value: Value, sign: str) -> str:
+        """What is never NULL is computed all the same, since it may fail."""
+        if value.atom and not value.nullable:
+            return str(sign == "is not")
+        return f"({value.source} {sign} None)"
 
     def _boolean_test(self, expression: tree.BooleanTest) -> Value:
         test = expression.test
@@ -672,8 +680,8 @@ class ExpressionCompiler:
                 )
                 if same_equality(expression.left.type.oid, right.element_type.oid):
                     return f"({self.value(expression.left).source} in {self.code.constant(members, 'set')})"
-            elif 0 < len(right.elements) <= _MANY_ELEMENTS:
-                return self._any_as_or(expression, right)
+            elif 0 < len(right.elements) <= _MANY_ELEMENTS and all(map(_cannot_fail, right.elements)):
+                return self._any_as_or(expression, right)  # others may fail, and all elements are computed
         element_type = right.element_type if isinstance(right, tree.ArrayExpr) else TypeRef(expression.operator.right)
         compare = self._element_comparison(expression, element_type)
         if not expression.function.strict:
@@ -727,18 +735,24 @@ class ExpressionCompiler:
         return Value(f"({''.join(f'{self.value(element).source}, ' for element in expression.elements)})", False)
 
     def _row_compare(self, expression: tree.RowCompare) -> Value:
-        comparisons = tuple(
-            self._field_comparison(operator, function, left, right)
-            for operator, function, left, right in zip(
-                expression.operators, expression.functions, expression.left, expression.right, strict=True
+        """(a, b) < (c, d): the first pair that differs decides, and a NULL met before that makes the result NULL. What
+        stands behind it is not computed."""
+        source = str(expression.kind in ("<=", ">="))
+        pairs = zip(expression.operators, expression.functions, expression.left, expression.right, strict=True)
+        for operator, function, left, right in reversed(list(pairs)):
+            equal, compare = (
+                self.code.constant(found, name)
+                for found, name in zip(
+                    self._field_comparison(operator, function, left, right), ("equal", "compare"), strict=True
+                )
             )
-        )
-        lefts = "".join(f"{self.value(item).source}, " for item in expression.left)
-        rights = "".join(f"{self.value(item).source}, " for item in expression.right)
-        return Value(
-            f"{self.code.constant(operations.compare_rows, 'compare_rows')}({expression.kind!r},"
-            f" {self.code.constant(comparisons, 'comparisons')}, ({lefts}), ({rights}))"
-        )
+            (one, first), (other, second) = self.bind_name(left), self.bind_name(right)
+            fields = f"({first.source}, {second.source})"
+            source = (
+                f"(None if ({one} is None) | ({other} is None)"
+                f" else {source} if {equal}{fields} else bool({compare}{fields}))"
+            )
+        return Value(source)
 
     def _field_comparison(
         self, operator: Operator, function: Function, left: tree.Expr, right: tree.Expr

@@ -75,21 +75,6 @@ def _key(key: Callable[[object], object] | None, value: object) -> object:
     return value if key is None else key(value)
 
 
-def compare_rows(
-    kind: str, comparisons: Sequence[tuple[Comparison, Comparison]], left: Sequence[object], right: Sequence[object]
-) -> bool | None:
-    """(a, b) < (c, d): the first pair that differs decides; a NULL met before that makes the result NULL.
-
-    `comparisons` are (equal, the operator itself) per pair. For <= and >= equal rows are true.
-    """
-    for (equal, operator), a, b in zip(comparisons, left, right, strict=True):
-        if a is None or b is None:
-            return None
-        if not equal(a, b):
-            return bool(operator(a, b))
-    return kind in ("<=", ">=")
-
-
 def name_character(name: str | None, indexes: Sequence[int | None]) -> str | None:
     """name[i], counted from 0: a "char", empty behind the end of the name; NULL outside of its 64 bytes."""
     if name is None or len(indexes) != 1 or indexes[0] is None or not 0 <= indexes[0] < 64:

@@ -199,18 +199,27 @@ def _all(compiler: QueryCompiler, link: tree.SubLink) -> tuple[str, bool]:
 
 
 def _quantify(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> tuple[str, bool]:
-    """ANY and ALL: the first row that decides does; else NULL if a comparison was unknown, else the other answer."""
+    """ANY and ALL: the first row that decides does; else NULL if a comparison was unknown, else the other answer. The
+    value that is tested is computed when there is a row to compare it with."""
     if link.negated or len(link.comparisons) != 1:
         raise NotOnRowPath("a row comparison with a sub-query")
     code = compiler.code
     operator, function = link.comparisons[0]
-    test = _local(compiler, compiler.expressions.value(link.test[0]))
+    tested = compiler.expressions.value(link.test[0])
+    test = tested if tested.atom else Value(code.temporary(), tested.nullable, atom=True)
     unknown = code.temporary("unknown")
     other = "False" if decisive == "True" else "True"
     output = next(target.expression for target in link.query.targets if not target.junk)
 
+    def begin() -> None:
+        code.line(f"{unknown} = False")
+        if test is not tested:
+            code.line(f"{test.source} = ...")
+
     def row(values: Sequence[Value]) -> None:
         value = _local(compiler, values[0])
+        if test is not tested:
+            code.line(f"if {test.source} is ...: {test.source} = {tested.source}")
         left, right = (
             tree.CaseTestExpr(link.test[0].type),
             tree.RelabelType(tree.CaseTestExpr(output.type), output.type),
@@ -225,12 +234,12 @@ def _quantify(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> tup
 
     answer = f"None if {unknown} else {other}"
     if not (is_volatile(link.query) and _runs_once(compiler, link.query)):
-        sink = ActionSink(row, answer, lambda: code.line(f"{unknown} = False"))
+        sink = ActionSink(row, answer, begin)
         return compiler.write_subquery(link.query, sink), True
     rows = rows_once(compiler, compiler.write_subquery(link.query, ListSink(code, count=False)), link.query)
     name, value = code.temporary("query"), code.temporary()
     with code.block(f"def {name}():"):
-        code.line(f"{unknown} = False")
+        begin()
         with code.block(f"for {value}, in {rows}:"):
             row([Value(value, nullable=True, atom=True)])
         code.line(f"return {answer}")

@@ -13,7 +13,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.assignments import check_default, store_part
 from engine.sql.analyze.conflicts import on_conflict
-from engine.sql.analyze.dispatch import analyses, expression
+from engine.sql.analyze.dispatch import analyses, expression, select_query
 from engine.sql.analyze.environment import undefined_table
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.from_clause import from_clause
@@ -335,7 +335,6 @@ def _values_source(state: State, columns: list[Column], rows: list[list[tree.Exp
 def _insert_select(
     state: State, node: ast.InsertStmt, table: Table, columns: list[Column], query: ast.SelectStmt
 ) -> tuple[tree.Query, tuple[int, ...]]:
-    from engine.sql.analyze.select import select_query
 
     saved, state.namespace = state.namespace, []
     source = select_query(State(state.shared, state), query, settle=False)
