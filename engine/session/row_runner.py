@@ -114,16 +114,25 @@ class RowRunner:
         if session.advisory_held is not None and not isinstance(error, SqlError):
             session.advisory_held.restart()
         if transaction.met and isinstance(error, SqlError):
-            wait_for_met(session.node, session.waits.late(transaction))
-        row = prepared.plan.row
-        if isinstance(error, LockWait) and row is not None:
-            if row.finds_rows:
-                transaction.run_again(error)
-            else:
-                transaction.run_anew()
+            try:
+                wait_for_met(session.node, session.waits.late(transaction))
+            except LockWait as wait:
+                self._keep_rows(prepared, transaction, wait)
+                raise
+        if isinstance(error, LockWait):
+            self._keep_rows(prepared, transaction, error)
         if isinstance(error, RowPathFull):  # it starts anew, and may want a stronger lock first
             for taken in list(transaction.table_locks)[held_before:]:
                 transaction.unlock_table(taken)
+
+    @staticmethod
+    def _keep_rows(prepared: Prepared, transaction: Transaction, wait: LockWait) -> None:
+        """The statement is to run again when its wait is over, on the rows that it has found."""
+        row = prepared.plan.row
+        if row is not None and row.finds_rows:
+            transaction.run_again(wait)
+        elif row is not None:
+            transaction.run_anew()
 
     def together(self, prepared: Prepared, rows: Sequence[Sequence[object]]) -> bool:
         """Runs as many executions of a plan as these rows are (`RowPlan.together`). False: one fails or has to wait,

@@ -39,6 +39,7 @@ from engine.txn.interface import (
     UPDATE,
     LockWait,
     SettingsState,
+    WaitTicket,
 )
 from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, LockSpace, Ticket
 from engine.txn.overlay import MISSING, Missing, overlay
@@ -161,7 +162,7 @@ class Transaction:
         self.waiting: Ticket | None = None
         self._snapshot: Snapshot | StoresSnapshot | None = None
         self._kept: Snapshot | StoresSnapshot | None = None  # of a READ COMMITTED statement that had to wait for a row
-        self._again: Ticket | None = None  # what it waits for
+        self._again: WaitTicket | None = None  # what it waits for
         self._arrived: set[bytes] = set()  # keys to which the statement has followed rows that it had found elsewhere
         self._first_lsn: Lsn | None = None  # what it saw at first, if it runs anew
         self._runs_anew = False
@@ -249,10 +250,11 @@ class Transaction:
         return len(self._undo)
 
     def run_again(self, wait: LockWait) -> None:
-        """A READ COMMITTED statement waits. If it waits for a row, or for an advisory lock in the midst of its rows, it
-        is to run again on the snapshot that it has, but where that is one of what is not durable yet."""
+        """A READ COMMITTED statement waits. If it waits for a row, for an advisory lock in the midst of its rows, or
+        for what it has met to be durable, it is to run again on the snapshot that it has, but where that is one of what
+        is not durable yet."""
         ticket = wait.ticket
-        if self.isolation != READ_COMMITTED or not isinstance(ticket, Ticket) or ticket.space is self._table_space:
+        if self.isolation != READ_COMMITTED or (isinstance(ticket, Ticket) and ticket.space is self._table_space):
             return
         if self._kept is None:
             if self._base is not self._store.current:

@@ -103,20 +103,85 @@ def _steps(change: str) -> list[str]:
     return steps
 
 
-@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 14))
-def test_who_waits_goes_on_with_the_rows_that_he_had_found(
-    shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
+def check(
+    servers: tuple[PostgresServer | ShoalServer, ...],
+    table: str,
+    rows: str,
+    level: str,
+    steps: list[str],
+    statement: str,
 ) -> None:
+    """What a statement gives that waits for a transaction of these steps, and what is in the table then."""
     for end in ("COMMIT", "ROLLBACK"):
         given = []
-        for server in (postgres_server, shoal):
-            meeting = Meeting(server.dsn, "moved_rows", f"CREATE SCHEMA moved_rows; {TABLES[table]}")
+        for server in servers:
+            meeting = Meeting(server.dsn, "moved_rows", f"CREATE SCHEMA moved_rows; {table}")
             try:
-                meeting.third.run("INSERT INTO moved VALUES (1, 10), (2, 20), (3, 30)")
+                meeting.third.run(f"INSERT INTO moved VALUES {rows}")
                 meeting.second.run(f"BEGIN ISOLATION LEVEL {level}", "SELECT * FROM moved")
-                found = meeting.given_after(_steps(change), statement, end)
+                found = meeting.given_after(steps, statement, end)
                 meeting.second.run("COMMIT")
                 given.append((found, meeting.third.run("SELECT * FROM moved")))
             finally:
                 meeting.close()
         assert given[1] == given[0], end
+
+
+@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 14))
+def test_who_waits_goes_on_with_the_rows_that_he_had_found(
+    shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
+) -> None:
+    rows = "(1, 10), (2, 20), (3, 30)"
+    check((postgres_server, shoal), TABLES[table], rows, level, _steps(change), statement)
+
+
+UNIQUE = {
+    "immediate": "UNIQUE",
+    "deferrable": "UNIQUE DEFERRABLE",
+    "deferred": "UNIQUE DEFERRABLE INITIALLY DEFERRED",
+    "excluded": "EXCLUDE USING btree (v WITH =)",
+}
+TAKEN = (
+    ("UPDATE moved SET v = 3 WHERE id = 1", "INSERT INTO moved VALUES (3, 1)"),
+    ("DELETE FROM moved WHERE id = 1", "INSERT INTO moved VALUES (3, 1)"),
+    ("UPDATE moved SET v = 5 WHERE id = 2", "INSERT INTO moved VALUES (0, 2)"),
+    ("INSERT INTO moved VALUES (3, 3)", "UPDATE moved SET v = 4 WHERE id = 1"),
+    ("UPDATE moved SET v = 7 WHERE id = 1", "UPDATE moved SET v = 1 WHERE id = 2"),
+    ("UPDATE moved SET id = 5 WHERE id = 1", "INSERT INTO moved VALUES (1, 4)"),
+    ("UPDATE moved SET v = v + 10",),
+    ("INSERT INTO moved VALUES (3, 3)", "DELETE FROM moved WHERE id = 3"),
+)
+TAKING = (
+    "UPDATE moved SET v = 3 - v WHERE id > 0",
+    "UPDATE moved SET v = v + 1",
+    "UPDATE moved SET v = v + 1 WHERE id = 1",
+    "UPDATE moved SET v = 3 WHERE id = 2",
+    "UPDATE moved SET v = 4 WHERE v = 1 RETURNING *",
+    "INSERT INTO moved VALUES (4, 3)",
+    "INSERT INTO moved VALUES (4, 1) RETURNING *",
+    "INSERT INTO moved SELECT id + 10, v + 1 FROM moved",
+    "INSERT INTO moved VALUES (4, 1), (5, 2), (6, 3), (7, 4)",
+)
+
+
+UNIQUE_CASES = [
+    (kind, change, statement, level)
+    for kind, change, statement, level in product(UNIQUE, TAKEN, TAKING, LEVELS)
+    if (kind, statement) != ("excluded", TAKING[-1])  # keys of all rows come before exclusion constraints
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "statement", "level"), some(UNIQUE_CASES, 13))
+def test_a_unique_key_is_looked_for_by_who_goes_on_with_his_rows(
+    shoal: ShoalServer,
+    postgres_server: PostgresServer,
+    kind: str,
+    change: tuple[str, ...],
+    statement: str,
+    level: str,
+) -> None:
+    if kind == "excluded":
+        table = f"CREATE TABLE moved (id int PRIMARY KEY, v int, {UNIQUE[kind]})"
+    else:
+        table = f"CREATE TABLE moved (id int PRIMARY KEY, v int {UNIQUE[kind]})"
+    check((postgres_server, shoal), table, "(1, 1), (2, 2)", level, list(change), statement)
