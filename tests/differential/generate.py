@@ -72,7 +72,7 @@ TEMPLATES = {
         ;({text} ILIKE '%B%');({int4} BETWEEN {int4} AND {int4});({int4} IS DISTINCT FROM {int4});({date} < {date})
         ;({timestamp} >= {timestamp});({interval} = {interval});({float8} < {float8});({float8} = {float8})
         ;({char(4)} = {char(4)});({int4[]} = {int4[]});({int4[]} @> {int4[]});({int4} = ANY({int4[]}::int4[]))
-        ;({int4} <> ALL({int4[]}));({bool} IS TRUE);({bool} IS NOT FALSE);({text} ~ '^[a-c]')
+        ;({int4} <> ALL({int4[]}::int4[]));({bool} IS TRUE);({bool} IS NOT FALSE);({text} ~ '^[a-c]')
         ;({text} NOT IN ('a', {text}));(({int4}, {text}) < ({int4}, {text}));({date} = {timestamp});({bool} = {bool})
         ;({int4} <> {int4});coalesce({bool}, false);({text[]} && {text[]});({varchar(8)} = {char(4)});({int2} < {int8})
         ;({numeric} = {int8});({timestamptz} < {timestamptz});({int4} IS NOT DISTINCT FROM {int4})
