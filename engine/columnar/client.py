@@ -137,6 +137,8 @@ class _Stream:
         self._losses = 0
         self.alone = 0  # how many times it was sent to run alone
         self._crowded = False  # it did not run alone when it failed
+        self._fatal = False  # a defect of DuckDB's has ended it, and the worker with it
+        self.plainly = False  # it is to be planned so, after that
         self._opened = True  # it had got as far as to wait for its turn
         self._closed = False
         self._opening_until: float | None = None  # of the loop's clock
@@ -152,10 +154,12 @@ class _Stream:
         """Whether somebody waits for the next chunk."""
         return self._waiter is not None
 
-    def finish(self, error: BaseException | None, crowded: bool = False, opened: bool = True) -> None:
+    def finish(
+        self, error: BaseException | None, crowded: bool = False, opened: bool = True, fatal: bool = False
+    ) -> None:
         self._ended = True
         self._error = error
-        self._crowded, self._opened = crowded, opened
+        self._crowded, self._opened, self._fatal = crowded, opened, fatal
         self._wake()
 
     def _wake(self) -> None:
@@ -186,8 +190,14 @@ class _Stream:
         return chunk
 
     async def _again(self, error: BaseException) -> None:
-        """Runs the query again if the worker was lost, had no memory left beside other queries, or met an array that is
-        no LIST, before anything came; raises what has happened otherwise."""
+        """Runs the query again if the worker was lost, had no memory left beside other queries, met an array that is no
+        LIST, or failed by its own plan, before anything came; raises what has happened otherwise."""
+        if self._fatal and not self._begun and not self.plainly:
+            self.plainly = True
+            self._ended = False
+            self._error = None
+            await self._client.send(self)
+            return
         if isinstance(error, SqlError) and error.sqlstate == "53200" and not self._begun and self._may_run_alone():
             if self._opened or not self.alone:
                 self.alone += 1
@@ -473,6 +483,8 @@ class WorkerClient(ColumnarEngine):
         }
         if stream.alone:
             header["patience"] = ALONE_PATIENCE[stream.alone - 1]
+        if stream.plainly:
+            header["plainly"] = True
         if request.encoding is not None:
             header["encoding"] = _encoding_header(query, request.encoding)
         self._write(header, buffers)
@@ -794,7 +806,12 @@ class WorkerClient(ColumnarEngine):
                 error: Exception | None = _error_of(header) if operation == "error" else None
                 if isinstance(error, SqlError) and error.sqlstate == LOST:
                     error = _Loss()
-                stream.finish(error, bool(header.get("crowded")), bool(header.get("opened", True)))
+                crowded, opened, fatal = (
+                    bool(header.get(key, key == "opened")) for key in ("crowded", "opened", "fatal")
+                )
+                if fatal and self._frames is not None and self._frames.transport is not None:
+                    self._frames.transport.abort()  # the worker ends: nothing more is sent to it
+                stream.finish(error, crowded, opened, fatal)
         elif operation == "alive":
             self._hearing.note_answer(header["id"], self.process_id or 0)
         elif operation == "applied":

@@ -748,10 +748,12 @@ class ExpressionCompiler:
             )
             (one, first), (other, second) = self.bind_name(left), self.bind_name(right)
             fields = f"({first.source}, {second.source})"
-            source = (
-                f"(None if ({one} is None) | ({other} is None)"
-                f" else {source} if {equal}{fields} else bool({compare}{fields}))"
-            )
+            source = f"({source} if {equal}{fields} else bool({compare}{fields}))"
+            computed = [
+                text for text, value in ((one, first), (other, second)) if value.nullable or text != value.source
+            ]
+            if computed:
+                source = f"(None if {' | '.join(f'({text} is None)' for text in computed)} else {source})"
         return Value(source)
 
     def _field_comparison(

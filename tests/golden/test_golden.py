@@ -72,7 +72,7 @@ def _another_query(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _another_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     named = Code.name_value
-    monkeypatch.setattr(Code, "named", lambda code, _, hint: named(code, len, hint))
+    monkeypatch.setattr(Code, "name_value", lambda code, _, hint: named(code, len, hint))
 
 
 def _a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,6 +247,7 @@ class Query:
                 error = memory_error() if self.found_no_memory else canceled_error()
             last = error_header(self.identifier, error)
             last["crowded"] = self.company and not self.alone
+            last["fatal"] = fatal and not self.stopped
         self._ended = True
         close_cursor(self._cursor)
         self._slots.leave(self)
@@ -257,7 +258,7 @@ class Query:
     def _stream(self) -> int:
         encoding: Any = self._header.get("encoding")
         sql: Any = self._header["sql"]
-        with careful_planning(self._cursor, sql):
+        with careful_planning(self._cursor, sql, bool(self._header.get("plainly"))):
             relation = self._cursor.sql(sql)
             reader = relation.to_arrow_reader(_rows_per_batch(encoding))
         try:

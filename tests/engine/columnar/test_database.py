@@ -17,11 +17,19 @@ def _disabled(connection: object) -> object:
 
 def test_queries_with_unnest_keep_the_sides_of_their_joins(tmp_path: pathlib.Path) -> None:
     connection = open_database(1 << 28, 1, str(tmp_path))
-    with careful_planning(connection, "SELECT 1"):
-        assert not _disabled(connection)
-    with careful_planning(connection, "SELECT unnest([1, 2])"):
-        assert _disabled(connection) == "build_side_probe_side"
-    assert not _disabled(connection)
+    with careful_planning(connection, "SELECT 1", False):
+        assert _disabled(connection) == "projection_pullup"
+    with careful_planning(connection, "SELECT unnest([1, 2])", False):
+        assert _disabled(connection) == "build_side_probe_side,projection_pullup"
+    assert _disabled(connection) == "projection_pullup"
+
+
+def test_a_query_that_duckdb_fails_to_plan_is_planned_plainly(tmp_path: pathlib.Path) -> None:
+    connection = open_database(1 << 28, 1, str(tmp_path))
+    with careful_planning(connection, "SELECT 1", True):
+        disabled = str(_disabled(connection))
+        assert "statistics_propagation" in disabled and "join_order" not in disabled
+    assert _disabled(connection) == "projection_pullup"
 
 
 def test_nothing_else_of_the_configuration_can_be_changed(tmp_path: pathlib.Path) -> None:

@@ -28,7 +28,7 @@ from engine.columnar.client import VERSIONS_KEPT
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.columnar.virtual import batch_of
 from engine.storage.edits import Edits
-from tests.engine.columnar import faulty_worker
+from tests.engine.columnar import defective_worker, faulty_worker
 from tests.engine.columnar.conftest import Database, make_table, open_store, query
 from tests.samples import some
 
@@ -180,3 +180,15 @@ async def end(database: Database, pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     while database.client.process_id == pid:
         await asyncio.sleep(0.01)
+
+
+async def test_a_query_that_duckdb_fails_to_run_is_planned_plainly(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once: the second defect is the client's to see."""
+    defective_worker.use(monkeypatch)
+    assert await asyncio.wait_for(database.fetch(ONE), WITHIN) == [(1,)]
+    with pytest.raises(SqlError) as caught:
+        await asyncio.wait_for(database.fetch(query("SELECT 1 AS always", [(oids.INT4, "INTEGER")])), WITHIN)
+    assert caught.value.sqlstate == "XX000"
+    assert await asyncio.wait_for(database.fetch(ONE), WITHIN) == [(1,)]

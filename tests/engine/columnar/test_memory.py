@@ -38,7 +38,7 @@ class Trial:
         self.queries = 0
         self.done: list[str] = []
         monkeypatch.setattr(memory, "resident", lambda: self.resident)
-        monkeypatch.setattr(memory, "mapped", lambda: self.mapped)
+        monkeypatch.setattr(memory, "mapped_bytes", lambda: self.mapped)
         monkeypatch.setattr(memory, "give_back", self._give_back)
         self.watch = memory.Watch(LIMIT, lambda: self.busy, lambda: self.begun, self._end_one, self.done.append)
 

@@ -50,7 +50,8 @@ PLACES = {
     ),
 }  # fmt: skip
 STATEMENTS = (
-    "SELECT {p} FROM t", "SELECT id FROM t WHERE ({p}) IS NULL", "SELECT id FROM t WHERE id = 1 AND ({p}) IS NOT NULL",
+    "SELECT {p} FROM t", "SELECT id FROM t WHERE ({p}) IS NULL",
+    "SELECT id FROM t WHERE CASE id WHEN 1 THEN ({p}) IS NOT NULL END",
     "SELECT id FROM t ORDER BY {p}, id", "SELECT count({p}) FROM t",
     "SELECT count(*) FILTER (WHERE ({p}) IS NULL) FROM t",
     "SELECT id FROM (SELECT id, {p} AS x FROM t) s", "SELECT x IS NULL FROM (SELECT id, {p} AS x FROM t OFFSET 0) s",
