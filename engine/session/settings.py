@@ -22,6 +22,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
 from catalog.types.oids import INTERVAL
 from catalog.types.timezones import offset_zone_name, zone_or_none
 from engine.replica import parse_token
+from engine.sql.dialects.names import DIALECTS, SHOAL
 from engine.txn.interface import SettingsState
 
 SERVER_VERSION = "15.0"
@@ -358,6 +359,13 @@ _DEFINITIONS = (
         "",
         _read_token,
         description="A token of shoal_last_commit(): reads on a node that follows see at least that commit.",
+    ),
+    Definition(
+        "sql_dialect",
+        SHOAL,
+        _choice(*DIALECTS),
+        kind="enum",
+        description="The SQL that statements are written in: PostgreSQL's, or that of another database.",
     ),
     Definition("row_security", "on", _boolean, has_effect=False, kind="bool"),
     Definition("check_function_bodies", "on", _boolean, kind="bool"),
