@@ -55,6 +55,11 @@ class SqlError(Exception):
         self.routine = routine
         self.internal_query = internal_query
 
+    @property
+    def client_position(self) -> int | None:
+        """The position in the client's own text."""
+        return self.position if self.internal_query is None else None
+
     def __str__(self) -> str:
         return f"{self.sqlstate}: {self.message}"
 

@@ -1,7 +1,7 @@
 """Shoal as a dialect of sqlglot: `sqlglot.parse_one(text, read="shoal")`, wherever this package is installed.
 
-sqlglot finds it by the entry point `shoal` of the group `sqlglot.dialects`. The dialect is sqlglot's PostgreSQL and what
-Shoal adds to it:
+sqlglot finds it by the entry point `shoal` of the group `sqlglot.dialects`. The dialect is sqlglot's PostgreSQL with
+what Shoal adds to it:
 
     t AS OF LSN 17, t AS OF TIMESTAMP '2026-01-01'      exp.Table with a `version` (exp.Version)
     CREATE TABLE ... TABLESPACE fast                    exp.TableSpaceProperty, as for PostgreSQL

@@ -118,7 +118,7 @@ def _error_fields(error: SqlError, level: str) -> dict[str, str | None]:
         "M": error.message,
         "D": error.detail,
         "H": error.hint,
-        "P": None if error.position is None or error.internal_query is not None else str(error.position),
+        "P": None if error.client_position is None else str(error.client_position),
         "p": None if error.position is None or error.internal_query is None else str(error.position),
         "q": error.internal_query,
         "W": error.context,

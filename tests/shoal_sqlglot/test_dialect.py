@@ -88,7 +88,7 @@ def test_what_is_no_statement_is_an_error(sql: str) -> None:
 def test_the_server_leaves_the_name_to_this_package() -> None:
     """The grammar of the server is a class of sqlglot's too, which is known by another name."""
     assert sqlglot.Dialect.get("shoal") in (None, Shoal)
-    assert parser.ShoalGrammar is not Shoal
+    assert parser.Grammar is not Shoal
 
 
 def test_it_imports_nothing_of_the_server() -> None:
