@@ -484,7 +484,7 @@ SERVER_DEFINITIONS: Mapping[str, Definition] = {
 # Where the file of ALTER SYSTEM lies, and which node of which cluster it belongs to, is not in that file.
 NOT_IN_FILE = frozenset((
     "data", "cluster", "node", "session_authorization", "role", "transaction_isolation", "transaction_read_only",
-    "transaction_deferrable", "as_of", "read_after",
+    "transaction_deferrable", "as_of", "read_after", "sql_dialect",
 ))  # fmt: skip
 IDENTITIES = ("session_authorization", "role")  # set through Session.set_identity, which checks who may
 # What RESET ALL leaves alone (GUC_NO_RESET_ALL).

@@ -80,12 +80,14 @@ def _inside(writer: Writer, partition: Any, order: Any, spec: Any, alias: Any) -
 def _frame(writer: Writer, node: Any) -> str:
     kind, start, start_side, end, end_side = writer.take(node, "kind", "start", "start_side", "end", "end_side")
     first = _edge(writer, start, start_side)
-    if end is None:
+    if end is None and not end_side:
         return f"{kind} {first}"
     return f"{kind} BETWEEN {first} AND {_edge(writer, end, end_side)}"
 
 
 def _edge(writer: Writer, value: Any, side: Any) -> str:
+    if value is None:
+        writer.refuse("frame without an end")
     text = value if isinstance(value, str) else writer.operand(value)
     edge = f"{text} {side or ''}".strip()
     if isinstance(value, str) and edge not in _EDGES:
@@ -112,11 +114,7 @@ def _distinct(writer: Writer, node: Any) -> str:
 def _joined_strings(writer: Writer, node: Any) -> str:
     """GROUP_CONCAT, STRING_AGG, LISTAGG, with what sorts them inside or behind."""
     value, separator = writer.take(node, "this", "separator")
-    return joined(writer, value, separator, None)
-
-
-def joined(writer: Writer, value: Any, separator: Any, behind: Any) -> str:
-    order, distinct = behind, ""
+    order, distinct = None, ""
     if isinstance(value, exp.Order):
         order, value = value, value.this
     if isinstance(value, exp.Distinct):
@@ -133,14 +131,6 @@ def joined(writer: Writer, value: Any, separator: Any, behind: Any) -> str:
     default = "','" if writer.dialect in ("mysql", "bigquery", "duckdb") else "''"
     between = default if separator is None else writer.text(separator)
     return f"string_agg({distinct}CAST({writer.text(value)} AS text), {between}{sorted_by})"
-
-
-def _within_group(writer: Writer, node: Any) -> str:
-    call, order = writer.take(node, "this", "expression")
-    if not isinstance(call, exp.GroupConcat) or not isinstance(order, exp.Order):
-        writer.refuse("WITHIN GROUP", node)
-    value, separator = writer.take(call, "this", "separator")
-    return joined(writer, value, separator, order)
 
 
 def _substring(writer: Writer, node: Any) -> str:
@@ -190,7 +180,6 @@ WRITERS: dict[type, Callable[[Writer, Any], str]] = {
     exp.RespectNulls: _respect_nulls,
     exp.Distinct: _distinct,
     exp.GroupConcat: _joined_strings,
-    exp.WithinGroup: _within_group,
     exp.Substring: _substring,
     exp.Trim: _trim,
     exp.StrPosition: _position,

@@ -197,14 +197,6 @@ def _is_whole(value: Any) -> bool:
     return text_of(value) is not None or isinstance(value, exp.Null | exp.Parameter | exp.Placeholder)
 
 
-def _number_suffix(writer: Writer, node: Any) -> str:
-    """1L, 2.5D, 1.5BD of Spark: sqlglot reads TRY_CAST of a literal."""
-    value, to = writer.take(node, "this", "to")
-    if writer.dialect != "spark" or not isinstance(value, exp.Literal):
-        writer.refuse("TRY_CAST", node)
-    return f"CAST({value.this} AS {type_name(writer, to)})"
-
-
 def _timestamp_literal(writer: Writer, node: Any) -> str:
     """TIMESTAMP '..' of Oracle."""
     value, form = writer.take(node, "this", "format")
@@ -215,7 +207,6 @@ def _timestamp_literal(writer: Writer, node: Any) -> str:
 
 WRITERS: dict[type, Callable[[Writer, Any], str]] = {
     exp.Cast: _cast,
-    exp.TryCast: _number_suffix,
     exp.Convert: _convert,
     exp.StrToTime: _timestamp_literal,
 }

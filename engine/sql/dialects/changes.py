@@ -9,7 +9,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.dialects.casts import type_name
 from engine.sql.dialects.joins import from_clause, table_name
-from engine.sql.dialects.writer import Writer, construct
+from engine.sql.dialects.writer import Writer, construct, word_of
 
 
 def _target(writer: Writer, node: Any) -> str:
@@ -47,21 +47,15 @@ def _update(writer: Writer, node: Any) -> str:
             read = {column.name.lower() for column in assignment.expression.find_all(exp.Column)}
             if read & set(names):
                 writer.refuse("SET of a column that an assignment before it has changed", assignment)
-        column = writer.name(assignment.this.this)
-        names.append(assignment.this.name.lower())
-        value = assignment.expression
-        text = "DEFAULT" if _is_default(value) else writer.text(value)
-        texts.append(f"{column} = {text}")
+        name, table = writer.take(assignment.this, "this", "table")
+        if table is not None and writer.name(table) != writer.quoted(target.alias_or_name.lower()):
+            writer.refuse("UPDATE of several tables", assignment)
+        names.append(name.name.lower())
+        value = writer.take(assignment, "this", "expression")[1]
+        text = "DEFAULT" if word_of(value) == "DEFAULT" else writer.text(value)
+        texts.append(f"{writer.name(name)} = {text}")
     words = [f"UPDATE {_target(writer, target)} SET {', '.join(texts)}", from_clause(writer, from_, None)]
     return " ".join(filter(None, (*words, _where(writer, where))))
-
-
-def _is_default(node: Any) -> bool:
-    return isinstance(node, exp.Column) and not node.args.get("table") and _is_word(node.this, "DEFAULT")
-
-
-def _is_word(node: Any, word: str) -> bool:
-    return isinstance(node, exp.Identifier) and not node.args.get("quoted") and node.this.upper() == word
 
 
 def _delete(writer: Writer, node: Any) -> str:

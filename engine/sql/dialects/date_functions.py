@@ -9,7 +9,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.dialects import values
 from engine.sql.dialects.functions import Call, Function, define, form, literal, literal_of, same
-from engine.sql.dialects.writer import Writer, text_of
+from engine.sql.dialects.writer import Writer, text_of, word_of
 
 # Fields whose numbers are the same everywhere, by PostgreSQL's names.
 _FIELDS = {
@@ -52,9 +52,7 @@ def _moment(writer: Writer, node: Any) -> str:
 def unit_of(call: Call, number: int) -> str:
     """An argument that is a unit: a word, or a string. Raises 0A000."""
     node = call.arguments[number]
-    name = text_of(node)
-    if name is None and isinstance(node, exp.Var | exp.Column) and not node.args.get("table"):
-        name = node.name
+    name = text_of(node) or word_of(node)
     if name is None:
         call.refuse("with a unit that is no word")
     unit = name.upper()

@@ -139,8 +139,7 @@ def _choice(call: Call) -> str:
 
 def _decode(call: Call) -> str:
     """DECODE(value, key, result, ..., default): NULL equals NULL."""
-    if len(call) < 3:
-        call.refuse(f"with {len(call)} arguments")
+    call.check(3, 255)
     value, rest = call.operand(0), call.arguments[1:]
     words = ["CASE"]
     while len(rest) > 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
-from engine.sql.dialects.writer import Writer, construct
+from engine.sql.dialects.writer import Writer, construct, word_of
 
 _BARE = ("mysql", "oracle")  # where FROM dual means: from nothing
 
@@ -27,7 +27,7 @@ def from_clause(writer: Writer, from_: Any, joins: Sequence[Any] | None) -> str:
 def _is_dual(writer: Writer, node: Any) -> bool:
     if writer.dialect not in _BARE or not isinstance(node, exp.Table) or node.args.get("db"):
         return False
-    return node.name.lower() == "dual" and not node.this.args.get("quoted")
+    return word_of(node.this) == "DUAL" and bool(writer.take(node, "this"))
 
 
 def _with_joins(writer: Writer, first: Any, joins: Sequence[Any]) -> str:
@@ -36,7 +36,7 @@ def _with_joins(writer: Writer, first: Any, joins: Sequence[Any]) -> str:
     text = _source(writer, first)
     commas = [_is_comma(join) for join in joins]
     if all(commas):
-        return ", ".join((text, *(_source(writer, join.this) for join in joins)))
+        return ", ".join((text, *(_source(writer, writer.take(join, "this")[0]) for join in joins)))
     met = False
     for join, comma in zip(joins, commas, strict=True):
         word = str(join.args.get("kind") or "")
@@ -58,12 +58,16 @@ def _join(writer: Writer, node: Any) -> str:
     source, on, side, kind, using, method = writer.take(node, "this", "on", "side", "kind", "using", "method")
     side, kind, method = (str(word or "").upper() for word in (side, kind, method))
     if isinstance(source, exp.Lateral) and source.args.get("cross_apply") is not None:
-        if on is not None or side or kind:
+        if on is not None or side or kind or using or method:
             writer.refuse("APPLY with a condition", node)
         if source.args["cross_apply"]:
             return f"CROSS JOIN {_source(writer, source)}"
         return f"LEFT JOIN {_source(writer, source)} ON TRUE"
-    if method not in ("", "NATURAL") or side not in ("", "LEFT", "RIGHT", "FULL"):
+    if (
+        method not in ("", "NATURAL")
+        or (method and (on is not None or using))
+        or side not in ("", "LEFT", "RIGHT", "FULL")
+    ):
         writer.refuse(f"{method} {side} JOIN".replace("  ", " ").strip(), node)
     if kind not in ("", "INNER", "OUTER", "CROSS") or (kind == "CROSS" and (on is not None or using or side)):
         writer.refuse(f"{side} {kind} JOIN".strip(), node)
@@ -161,9 +165,7 @@ def values(writer: Writer, node: Any, rows: Sequence[Any]) -> str:
 
 def _item(writer: Writer, node: Any) -> str:
     """A value; DEFAULT is one in INSERT, and an error of PostgreSQL's elsewhere."""
-    if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT":
-        return "DEFAULT"
-    return writer.text(node)
+    return "DEFAULT" if word_of(node) == "DEFAULT" else writer.text(node)
 
 
 def _values(writer: Writer, node: Any) -> str:

@@ -164,11 +164,11 @@ def _between(writer: Writer, node: Any) -> str:
 
 def _in(writer: Writer, node: Any) -> str:
     value, items, query = writer.take(node, "this", "expressions", "query")
-    if query is not None:
+    if query is not None and not items:
         found = writer.text(query)
         return f"{writer.operand(value)} IN {found if isinstance(query, exp.Subquery) else f'({found})'}"
-    if not items:
-        writer.refuse("IN of an empty list", node)
+    if not items or query is not None:
+        writer.refuse("IN of other than a list or a query", node)
     return f"{writer.operand(value)} IN ({writer.listed(items)})"
 
 

@@ -9,7 +9,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.dialects.calls import has_aggregate
 from engine.sql.dialects.joins import from_clause
-from engine.sql.dialects.writer import Writer, construct, integer_of
+from engine.sql.dialects.writer import Writer, construct, integer_of, word_of
 
 
 def _select(writer: Writer, node: Any) -> str:
@@ -106,10 +106,8 @@ def _without_rownum(writer: Writer, node: Any, where: Any) -> tuple[Any, int | N
 
 
 def _rownum_bound(node: Any) -> int | None:
-    if not isinstance(node, exp.LT | exp.LTE) or not isinstance(node.this, exp.Column):
-        return None
-    bound = integer_of(node.expression)
-    if node.this.args.get("table") or node.this.name.lower() != "rownum" or bound is None:
+    bound = integer_of(node.expression) if isinstance(node, exp.LT | exp.LTE) else None
+    if bound is None or word_of(node.this) != "ROWNUM":
         return None
     return max(bound - isinstance(node, exp.LT), 0)
 

@@ -16,8 +16,7 @@ from catalog.errors import SqlError
 from engine.sql.dialects import functions
 from engine.sql.dialects.names import Traits
 
-# sqlglot's own rules for calls whose arguments are no plain list. CAST of Spark is its TRY_CAST: sqlglot follows what
-# Spark did before it was strict.
+# Rules for calls whose arguments are no plain list. CAST of Spark would be TRY_CAST, as it was before Spark was strict.
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "CAST": lambda parser: parser._parse_cast(True),
     "TRY_CAST": lambda parser: parser._parse_cast(False, safe=True),
@@ -92,7 +91,8 @@ def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoRetur
     """PostgreSQL's words, with the token that sqlglot names: what it says besides is about its own rules."""
     found = error.errors[0] if error.errors else {}
     near = [token for token in tokens if (token.line, token.col) == (found.get("line"), found.get("col"))]
-    if not near or "SENTINEL" in (found.get("description") or ""):
+    said = found.get("description") or ""
+    if not near or "SENTINEL" in said or (said.startswith("Expect") and near[0] is tokens[-1]):
         message, position = "syntax error at end of input", tokens[-1].end + 2
     else:
         message, position = f'syntax error at or near "{near[0].text}"', near[0].start + 1

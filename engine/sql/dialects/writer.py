@@ -138,6 +138,17 @@ def text_of(node: exp.Expression | None) -> str | None:
     return str(node.this) if isinstance(node, exp.RawString | exp.National) else None
 
 
+def word_of(node: exp.Expression | None) -> str | None:
+    """A word that sqlglot may have read as a name, in upper case; None for what is more than a word."""
+    if isinstance(node, exp.Var):
+        return str(node.name).upper()
+    if isinstance(node, exp.Column) and not any(value for name, value in node.args.items() if name != "this"):
+        node = node.this
+    if not isinstance(node, exp.Identifier) or any(value for name, value in node.args.items() if name != "this"):
+        return None
+    return str(node.this).upper()
+
+
 def integer_of(node: exp.Expression | None) -> int | None:
     """The value of an integer literal, perhaps behind a minus; None for anything else."""
     if isinstance(node, exp.Paren):

@@ -17,6 +17,8 @@ STATEMENTS = [
     ("mysql", "SELECT a FROM t WHERE b = ? AND c = ? LIMIT ?", "SELECT a FROM t WHERE (b = $1) AND (c = $2) LIMIT $3"),
     ("mysql", "SELECT a FROM t WHERE (a, b) IN ((1, 2))", "SELECT a FROM t WHERE (a, b) IN ((1, 2))"),
     ("mysql", "SELECT $1, $2", "SELECT $1, $2"),
+    ("spark", "SELECT $1, $2 WHERE 2 >= $1", "SELECT $1, $2 WHERE 2 >= $1"),
+    ("duckdb", "SELECT $1, $2", "SELECT $1, $2"),
     ("mysql", "SELECT a FROM t UNION SELECT b FROM u", "SELECT a FROM t UNION SELECT b FROM u"),
     ("mysql", "(SELECT 1 LIMIT 1) UNION ALL (SELECT 2)", "(SELECT 1 LIMIT 1) UNION ALL (SELECT 2)"),
     (

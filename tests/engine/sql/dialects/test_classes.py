@@ -17,9 +17,9 @@ from tests.engine.sql.dialects.statements import STATEMENTS
 # Read by the writer of the node above it, by their arguments.
 _INSIDE = {
     exp.ColumnConstraint, exp.ColumnDef, exp.DataType, exp.DataTypeParam, exp.DefaultColumnConstraint, exp.From,
-    exp.Having, exp.Identifier, exp.Join, exp.Lateral, exp.LimitOptions, exp.Lock, exp.NotNullColumnConstraint,
-    exp.Offset, exp.PrimaryKey, exp.PrimaryKeyColumnConstraint, exp.Qualify, exp.Schema, exp.Table,
-    exp.UniqueColumnConstraint, exp.Var, exp.With,
+    exp.Having, exp.Identifier, exp.IndexParameters, exp.Join, exp.Lateral, exp.LimitOptions, exp.Lock,
+    exp.NotNullColumnConstraint, exp.Offset, exp.PrimaryKey, exp.PrimaryKeyColumnConstraint, exp.Qualify, exp.Schema,
+    exp.Table, exp.UniqueColumnConstraint, exp.Var, exp.With,
 }  # fmt: skip
 _CLASSES = [
     value
@@ -71,6 +71,7 @@ def test_an_argument_that_is_not_known_is_refused() -> None:
         ("StrPosition", "clamp_position"),
         ("Fetch", "direction"), ("LimitOptions", "rows"), ("Window", "over"), ("PrimaryKey", "options"),
         ("Ordered", "nulls_first"), ("Lateral", "cross_apply"), ("Order", "this"),
+        ("Literal", "is_string"), ("With", "recursive"),
     }  # fmt: skip
     wrong = set()
     for dialect, sql in _texts():
@@ -109,4 +110,4 @@ def test_functions_refuse_another_number_of_arguments(dialect: str) -> None:
         write = functions.find(dialect, name)
         assert write is not None
         with pytest.raises(SqlError):
-            write(functions.Call(writer, exp.Anonymous(this=name), name, [number] * 200))
+            write(functions.Call(writer, exp.Anonymous(this=name), name, [number] * 300))

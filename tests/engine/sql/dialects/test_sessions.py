@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
+import asyncpg
 import psycopg
 import pytest
 
@@ -166,6 +167,21 @@ def test_the_option_at_the_start_of_a_session(shoal: ShoalServer) -> None:
             assert _value(connection, "SHOW sql_dialect") == "mysql"
     with pytest.raises(psycopg.OperationalError, match='invalid value for parameter "sql_dialect"'):
         psycopg.connect(shoal.dsn, options="-c sql_dialect=cobol")
+
+
+async def test_the_startup_packet(shoal: ShoalServer) -> None:
+    connection = await asyncpg.connect(
+        host="127.0.0.1", port=shoal.port, user="postgres", database="postgres",
+        server_settings={"sql_dialect": "mysql"},
+    )  # fmt: skip
+    assert await connection.fetchval("SELECT `x` FROM (SELECT CAST($1 AS SIGNED) AS `x`) AS q", 3) == 3
+    await connection.close()
+
+
+def test_it_is_no_setting_of_the_server(connection: Connection) -> None:
+    """Programs that come with it write PostgreSQL's SQL."""
+    with pytest.raises(psycopg.errors.CantChangeRuntimeParam):
+        connection.execute("ALTER SYSTEM SET sql_dialect = 'mysql'")
 
 
 def test_roles_may_have_a_dialect(connection: Connection, shoal: ShoalServer) -> None:
