@@ -63,13 +63,10 @@ def _join(writer: Writer, node: Any) -> str:
         if source.args["cross_apply"]:
             return f"CROSS JOIN {_source(writer, source)}"
         return f"LEFT JOIN {_source(writer, source)} ON TRUE"
-    if (
-        method not in ("", "NATURAL")
-        or (method and (on is not None or using))
-        or side not in ("", "LEFT", "RIGHT", "FULL")
-    ):
+    conditions = (on is not None) + bool(using) + bool(method)
+    if method not in ("", "NATURAL") or side not in ("", "LEFT", "RIGHT", "FULL") or conditions > 1:
         writer.refuse(f"{method} {side} JOIN".replace("  ", " ").strip(), node)
-    if kind not in ("", "INNER", "OUTER", "CROSS") or (kind == "CROSS" and (on is not None or using or side)):
+    if kind not in ("", "INNER", "OUTER", "CROSS") or (kind == "CROSS" and (conditions or side)):
         writer.refuse(f"{side} {kind} JOIN".strip(), node)
     if method or kind == "CROSS" or _is_comma(node):
         word = f"NATURAL {side} JOIN".replace("  ", " ") if method else "CROSS JOIN"

@@ -87,7 +87,7 @@ def _column(writer: Writer, node: Any) -> str:
     name = parts[-1]
     if isinstance(name, exp.Identifier) and not name.args.get("quoted"):
         if not any(parts[:-1]) and _PARAMETER.match(name.this):
-            return str(name.this)
+            return str(writer.take(name, "this", "quoted")[0])
         if name.this.lower() in _PSEUDO_COLUMNS.get(writer.dialect, ()):
             writer.refuse(name.this.upper(), node)
         if name.this.startswith(("@", "$")):
