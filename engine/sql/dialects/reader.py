@@ -58,7 +58,7 @@ def _piece(tokens: list[Token]) -> Piece:
 
 def _tokens(text: str, traits: Traits) -> list[Token]:
     try:
-        return list(_dialect(traits.name).tokenize(text))
+        return list(_tokenizer(traits.name)(dialect=_dialect(traits.name)).tokenize(text))
     except TokenError as error:
         where = f" (line {found[1]})" if (found := _LINE.search(str(error))) else ""
         message = f"unterminated string, quoted name or comment, or invalid number{where} in the dialect {traits.name}"
@@ -69,11 +69,11 @@ def tree_of(tokens: Sequence[Token], text: str, traits: Traits) -> exp.Expressio
     """One statement's tree. `text`: of which the tokens are. Raises 42601, 54001, 0A000."""
     for token in tokens:
         if token.token_type != TokenType.IDENTIFIER and token.text.upper() in _MISREAD.get(traits.name, ()):
-            message = f'"{token.text.upper()}" of the dialect {traits.name} has no counterpart in PostgreSQL'
-            raise SqlError("0A000", message, position=token.start + 1)
+            _refuse(token.text.upper(), token, traits)
         if token.token_type in (TokenType.CONNECT_BY, TokenType.START_WITH):  # sqlglot changes its own tables for it
-            message = f'"CONNECT BY" of the dialect {traits.name} has no counterpart in PostgreSQL'
-            raise SqlError("0A000", message, position=token.start + 1)
+            _refuse("CONNECT BY", token, traits)
+    if tokens[0].token_type in _dialect(traits.name).tokenizer_class.COMMANDS:
+        _refuse(tokens[0].text.upper(), tokens[0], traits)
     parser = _parser(traits.name)(dialect=_dialect(traits.name), error_level=ErrorLevel.IMMEDIATE)
     try:
         trees = parser.parse(list(tokens), text)
@@ -85,6 +85,11 @@ def tree_of(tokens: Sequence[Token], text: str, traits: Traits) -> exp.Expressio
     if len(trees) != 1 or trees[0] is None:
         raise SqlError("42601", f"the text is no statement of the dialect {traits.name}")
     return trees[0]
+
+
+def _refuse(what: str, token: Token, traits: Traits) -> NoReturn:
+    message = f'"{what}" of the dialect {traits.name} has no counterpart in PostgreSQL'
+    raise SqlError("0A000", message, position=token.start + 1)
 
 
 def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoReturn:
@@ -103,6 +108,12 @@ def _fail(error: ParseError, tokens: Sequence[Token], traits: Traits) -> NoRetur
 def _dialect(name: str) -> Dialect:
     """sqlglot imports the module of a dialect when it is first asked for it."""
     return Dialect.get_or_raise(name)
+
+
+@cache
+def _tokenizer(name: str) -> Callable[..., Any]:
+    """sqlglot's, but what follows EXPLAIN, CALL and the like is tokens too, and no string up to the next semicolon."""
+    return type("DialectTokenizer", (_dialect(name).tokenizer_class,), {"COMMANDS": set()})
 
 
 @cache

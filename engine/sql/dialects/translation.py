@@ -50,7 +50,7 @@ def statements_in(text: str, dialect: str, conforming: bool = True) -> tuple[ast
 
     Raises 42601 with the place in the text, 0A000 for what has no counterpart, 54000 for a text that is too long, and
     what PostgreSQL's grammar does. `conforming`: standard_conforming_strings, for a text in PostgreSQL's SQL."""
-    if dialect == SHOAL or _is_of_session(text):
+    if dialect == SHOAL or is_of_session(text):
         return parse(text, conforming)
     if len(text) > LONGEST:
         message = f"a text of {len(text)} characters is too long for the dialect {dialect}"
@@ -64,7 +64,7 @@ def statements_in(text: str, dialect: str, conforming: bool = True) -> tuple[ast
     )
 
 
-def _is_of_session(text: str) -> bool:
+def is_of_session(text: str) -> bool:
     """Whether a text is one statement that is PostgreSQL's in every dialect: it is not looked at any further."""
     word = _FIRST_WORD.match(text)
     if word is None or word[1].upper() not in _OF_SESSION:
@@ -82,6 +82,8 @@ def _carried(piece: Piece, whole: str, traits: Traits) -> _Carried:
         if found is not None:
             begins = piece.start + found.end()
             tokens = [token for token in piece.tokens if token.start >= begins]
+            if not tokens:
+                raise SqlError("42601", "syntax error at end of input", position=piece.end + 1)
             query = _query(tokens, whole, traits)
             return _Carried(f"{found[0].strip()} {query}", query)
     query = _query(piece.tokens, whole, traits)

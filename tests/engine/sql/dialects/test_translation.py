@@ -47,6 +47,18 @@ def test_statements_of_one_text() -> None:
     assert statements_in(" ; ", "mysql") == () == statements_in("", "mysql") == statements_in("-- x", "mysql")
 
 
+@pytest.mark.parametrize("dialect", TRAITS)
+def test_statements_that_sqlglot_does_not_look_into(dialect: str) -> None:
+    """EXPLAIN, SHOW and the like: to sqlglot, what follows is a string up to the next semicolon."""
+    found = statements_in("EXPLAIN (VERBOSE) SELECT 'a;b' AS x; SHOW y; SELECT 2; FETCH 1 FROM c", dialect)
+    assert [statement.translation for statement in found] == ["SELECT 'a;b' AS x", "", "SELECT 2", ""]
+    for word in ("EXPLAIN", "EXPLAIN ANALYZE VERBOSE", "DECLARE c CURSOR FOR"):
+        (statement,) = statements_in(f"{word} SELECT 'a;b' AS x", dialect)
+        assert statement.text == f"{word} SELECT 'a;b' AS x"
+    with pytest.raises(SqlError, match="42601: syntax error at end of input"):
+        statements_in("EXPLAIN", dialect)
+
+
 def test_a_cursor_is_declared_for_a_query_in_the_dialect() -> None:
     (statement,) = statements_in('DECLARE "c" SCROLL CURSOR WITH HOLD FOR SELECT `a` FROM t', "mysql")
     assert statement.text == 'DECLARE "c" SCROLL CURSOR WITH HOLD FOR SELECT a FROM t'
