@@ -69,7 +69,7 @@ def _inside(writer: Writer, partition: Any, order: Any, spec: Any, alias: Any) -
     if alias is not None:
         words.append(writer.name(alias))
     if partition:
-        words.append(f"PARTITION BY {writer.listed(partition)}")
+        words.append(f"PARTITION BY {writer.write_list(partition)}")
     if order is not None:
         words.append(writer.text(order))
     if spec is not None:
@@ -127,7 +127,7 @@ def _joined_strings(writer: Writer, node: Any) -> str:
     sorted_by = ""
     if order is not None:
         items = writer.take(order, "this", "expressions")[1]
-        sorted_by = f" ORDER BY {writer.listed(items)}"
+        sorted_by = f" ORDER BY {writer.write_list(items)}"
     default = "','" if writer.dialect in ("mysql", "bigquery", "duckdb") else "''"
     between = default if separator is None else writer.text(separator)
     return f"string_agg({distinct}CAST({writer.text(value)} AS text), {between}{sorted_by})"

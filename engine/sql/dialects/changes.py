@@ -48,7 +48,7 @@ def _update(writer: Writer, node: Any) -> str:
             if read & set(names):
                 writer.refuse("SET of a column that an assignment before it has changed", assignment)
         name, table = writer.take(assignment.this, "this", "table")
-        if table is not None and writer.name(table) != writer.quoted(target.alias_or_name.lower()):
+        if table is not None and writer.name(table) != writer.quote(target.alias_or_name.lower()):
             writer.refuse("UPDATE of several tables", assignment)
         names.append(name.name.lower())
         value = writer.take(assignment, "this", "expression")[1]

@@ -54,7 +54,7 @@ def unit_of(call: Call, number: int) -> str:
     node = call.arguments[number]
     name = text_of(node) or word_of(node)
     if name is None:
-        call.refuse("with a unit that is no word")
+        call.refuse("with a unit that is not a word")
     unit = name.upper()
     if call.writer.dialect in ("tsql", "snowflake"):
         unit = _SHORT.get(unit, unit)
@@ -251,14 +251,14 @@ def picture(call: Call, text: str) -> str:
     return literal("".join(known[part] for part in parts))
 
 
-def _formatted(value: int, pattern: int) -> Function:
+def _date_text(value: int, pattern: int) -> Function:
     """DATE_FORMAT, FORMAT_DATE, TO_CHAR of a date."""
 
     def write(call: Call) -> str:
         call.check(2)
         text = literal_of(call, pattern)
         if text is None:
-            call.refuse("with a format that is no literal")
+            call.refuse("with a format that is not a literal")
         return f"to_char(CAST({call.text(value)} AS timestamp), {picture(call, text)})"
 
     return write
@@ -269,7 +269,7 @@ def _read_date(call: Call) -> str:
     call.check(2)
     text = literal_of(call, 1)
     if text is None:
-        call.refuse("with a format that is no literal")
+        call.refuse("with a format that is not a literal")
     return f"CAST(to_timestamp({call.text(0)}, {picture(call, text)}) AS timestamp(0))"
 
 
@@ -313,9 +313,9 @@ define("MSWBD", "CURRENT_TIMESTAMP", _now)
 define("T", "GETDATE", _now)
 define("MSB", "CURDATE", _today)
 define("MSWB", "CURRENT_DATE", _today)
-define("M", "DATE_FORMAT", _formatted(0, 1))
-define("S", "DATE_FORMAT", _formatted(0, 1))
-define("B", "FORMAT_DATE FORMAT_DATETIME", _formatted(1, 0))
-define("D", "STRFTIME", _formatted(0, 1))
-define("OW", "TO_CHAR", _formatted(0, 1))
+define("M", "DATE_FORMAT", _date_text(0, 1))
+define("S", "DATE_FORMAT", _date_text(0, 1))
+define("B", "FORMAT_DATE FORMAT_DATETIME", _date_text(1, 0))
+define("D", "STRFTIME", _date_text(0, 1))
+define("OW", "TO_CHAR", _date_text(0, 1))
 define("O", "TO_DATE", _read_date)

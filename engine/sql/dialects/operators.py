@@ -60,8 +60,18 @@ def _add(writer: Writer, node: Any) -> str:
                 value = text_of(item)
                 if not other and value is not None and (not value.strip() or _NUMBER.match(value)):
                     writer.refuse("+ of a string that may be a number", node)
-            return f"textcat({writer.text(left)}, {writer.text(right)})"  # of nothing but strings
+            return _concatenation(writer, node)
     return _sum(writer, left, right, "+")
+
+
+def _concatenation(writer: Writer, node: Any) -> str:
+    """textcat takes nothing but strings: if one operand is a string, the others are, or T-SQL would fail too."""
+    if isinstance(node, exp.Paren):
+        return _concatenation(writer, writer.take(node, "this")[0])
+    if not isinstance(node, exp.Add):
+        return writer.text(node)
+    left, right = writer.take(node, "this", "expression")
+    return f"textcat({_concatenation(writer, left)}, {_concatenation(writer, right)})"
 
 
 def _subtract(writer: Writer, node: Any) -> str:
@@ -140,7 +150,7 @@ def _power(writer: Writer, node: Any) -> str:
     return f"power(CAST({writer.text(left)} AS double precision), {writer.text(right)})"
 
 
-def _joined(writer: Writer, node: Any) -> str:
+def _double_bar(writer: Writer, node: Any) -> str:
     left, right = writer.take(node, "this", "expression", "safe")[:2]
     if writer.dialect == "tsql":
         writer.refuse(construct(node), node)
@@ -169,7 +179,7 @@ def _in(writer: Writer, node: Any) -> str:
         return f"{writer.operand(value)} IN {found if isinstance(query, exp.Subquery) else f'({found})'}"
     if not items or query is not None:
         writer.refuse("IN of other than a list or a query", node)
-    return f"{writer.operand(value)} IN ({writer.listed(items)})"
+    return f"{writer.operand(value)} IN ({writer.write_list(items)})"
 
 
 def _exists(writer: Writer, node: Any) -> str:
@@ -178,7 +188,7 @@ def _exists(writer: Writer, node: Any) -> str:
     return f"EXISTS {found if isinstance(query, exp.Subquery) else f'({found})'}"
 
 
-def _quantified(word: str) -> Write:
+def _quantifier(word: str) -> Write:
     """ANY and ALL of a query."""
 
     def write(writer: Writer, node: Any) -> str:
@@ -259,7 +269,7 @@ WRITERS: dict[type, Callable[[Writer, Any], str]] = {
     exp.Mod: _remainder,
     exp.IntDiv: _whole_quotient,
     exp.Pow: _power,
-    exp.DPipe: _joined,
+    exp.DPipe: _double_bar,
     exp.EQ: _infix("="),
     exp.NEQ: _infix("<>"),
     exp.LT: _infix("<"),
@@ -272,8 +282,8 @@ WRITERS: dict[type, Callable[[Writer, Any], str]] = {
     exp.Between: _between,
     exp.In: _in,
     exp.Exists: _exists,
-    exp.Any: _quantified("ANY"),
-    exp.All: _quantified("ALL"),
+    exp.Any: _quantifier("ANY"),
+    exp.All: _quantifier("ALL"),
     exp.Like: _like,
     exp.ILike: _like,
     exp.Escape: _escape,

@@ -20,13 +20,13 @@ def _select(writer: Writer, node: Any) -> str:
     if not items:
         writer.refuse("SELECT of nothing", node)
     if node.args.get("qualify") is not None:
-        return _qualified(writer, node)
+        return _qualify(writer, node)
     where, most = _without_rownum(writer, node, where)
     words = [_with(writer, with_), "SELECT"]
     if distinct is not None:
         writer.take(distinct)
         words.append("DISTINCT")
-    words.append(writer.listed(items))
+    words.append(writer.write_list(items))
     words.append(from_clause(writer, from_, joins))
     if where is not None:
         words.append(f"WHERE {writer.text(where)}")
@@ -35,7 +35,7 @@ def _select(writer: Writer, node: Any) -> str:
     if having is not None:
         words.append(f"HAVING {writer.text(writer.take(having, 'this')[0])}")
     if windows:
-        words.append("WINDOW " + writer.listed(windows))
+        words.append("WINDOW " + writer.write_list(windows))
     return " ".join(filter(None, (*words, *_modifiers(writer, node, most))))
 
 
@@ -115,7 +115,7 @@ def _rownum_bound(node: Any) -> int | None:
 # ---- QUALIFY -------------------------------------------------------------------------------------------------------
 
 
-def _qualified(writer: Writer, node: Any) -> str:
+def _qualify(writer: Writer, node: Any) -> str:
     """QUALIFY chooses rows by window functions: a query around the one that computes them, with the names of the
     columns."""
     if writer.dialect not in ("snowflake", "bigquery", "duckdb", "spark"):
@@ -184,7 +184,7 @@ def _with(writer: Writer, node: Any) -> str:
         if writer.dialect == "snowflake":
             writer.refuse("WITH of a query that reads its own name, without RECURSIVE", node)
         recursive = writer.traits.implies_recursive
-    return f"WITH {'RECURSIVE ' if recursive else ''}{writer.listed(queries)}"
+    return f"WITH {'RECURSIVE ' if recursive else ''}{writer.write_list(queries)}"
 
 
 def _reads_itself(cte: Any) -> bool:
@@ -221,10 +221,10 @@ def _order(writer: Writer, node: Any) -> str:
     items, siblings = writer.take(node, "expressions", "siblings")
     if siblings:
         writer.refuse("ORDER SIBLINGS BY", node)
-    return f"ORDER BY {writer.listed(items)}"
+    return f"ORDER BY {writer.write_list(items)}"
 
 
-def _ordered(writer: Writer, node: Any) -> str:
+def _sort_key(writer: Writer, node: Any) -> str:
     """sqlglot says where NULLs are in each dialect; it is written where PostgreSQL has them elsewhere."""
     value, descending, nulls_first = writer.take(node, "this", "desc", "nulls_first")
     text = f"{writer.operand(value)}{' DESC' if descending else ''}"
@@ -255,14 +255,14 @@ def _grouping(name: str) -> Callable[[Writer, Any], str]:
         (items,) = writer.take(node, "expressions")
         if not items:
             writer.refuse(construct(node), node)
-        return f"{name}({writer.listed(items)})"
+        return f"{name}({writer.write_list(items)})"
 
     return write
 
 
 def _tuple(writer: Writer, node: Any) -> str:
     (items,) = writer.take(node, "expressions")
-    return f"({writer.listed(items or ())})"
+    return f"({writer.write_list(items or ())})"
 
 
 WRITERS: dict[type, Callable[[Writer, Any], str]] = {
@@ -277,7 +277,7 @@ WRITERS: dict[type, Callable[[Writer, Any], str]] = {
     exp.Fetch: _fetch,
     exp.Alias: _alias,
     exp.Order: _order,
-    exp.Ordered: _ordered,
+    exp.Ordered: _sort_key,
     exp.Group: _group,
     exp.Rollup: _grouping("ROLLUP"),
     exp.Cube: _grouping("CUBE"),

@@ -83,7 +83,7 @@ def tree_of(tokens: Sequence[Token], text: str, traits: Traits) -> exp.Expressio
         hint = "Simplify the statement: it nests too deeply."
         raise SqlError("54001", "stack depth limit exceeded", hint=hint) from None
     if len(trees) != 1 or trees[0] is None:
-        raise SqlError("42601", f"the text is no statement of the dialect {traits.name}")
+        raise SqlError("42601", f"the text is not a statement of the dialect {traits.name}")
     return trees[0]
 
 

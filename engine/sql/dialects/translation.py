@@ -55,7 +55,7 @@ def statements_in(text: str, dialect: str, conforming: bool = True) -> tuple[ast
     if len(text) > LONGEST:
         message = f"a text of {len(text)} characters is too long for the dialect {dialect}"
         raise SqlError("54000", message, hint=f"The most is {LONGEST}; SET sql_dialect = 'shoal' takes longer ones.")
-    carried = [_carried(piece, text, TRAITS[dialect]) for piece in pieces(text, TRAITS[dialect])]
+    carried = [_carry_over(piece, text, TRAITS[dialect]) for piece in pieces(text, TRAITS[dialect])]
     found = parse(";\n".join(item.text for item in carried))
     assert len(found) == len(carried)
     return tuple(
@@ -72,7 +72,7 @@ def is_of_session(text: str) -> bool:
     return ";" not in text.rstrip(" \t\r\n;")
 
 
-def _carried(piece: Piece, whole: str, traits: Traits) -> _Carried:
+def _carry_over(piece: Piece, whole: str, traits: Traits) -> _Carried:
     text = piece.text(whole)
     word = _FIRST_WORD.match(text)
     if word is not None and word[1].upper() in _OF_SESSION:

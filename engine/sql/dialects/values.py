@@ -96,7 +96,7 @@ def _column(writer: Writer, node: Any) -> str:
     return ".".join([*names, "*" if isinstance(name, exp.Star) and not writer.take(name) else writer.name(name)])
 
 
-def _numbered(writer: Writer, node: Any) -> str:
+def _number_parameter(writer: Writer, node: Any) -> str:
     """$1 where the dialect has a parameter or a variable with that name."""
     (value,) = writer.take(node, "this")
     number = value.this if isinstance(value, exp.Literal) else value
@@ -187,7 +187,7 @@ WRITERS: dict[type, Callable[[Writer, Any], str]] = {
     exp.Boolean: _boolean,
     exp.Star: _star,
     exp.Column: _column,
-    exp.Parameter: _numbered,
+    exp.Parameter: _number_parameter,
     exp.Placeholder: _placeholder,
     exp.Interval: _interval,
     exp.CurrentDate: _date_now,

@@ -58,7 +58,7 @@ class Writer:
         found = self.text(node)
         return f"({found})" if isinstance(node, LOOSE) else found
 
-    def listed(self, nodes: Iterable[exp.Expression]) -> str:
+    def write_list(self, nodes: Iterable[exp.Expression]) -> str:
         return ", ".join(map(self.text, nodes))
 
     def take(self, node: exp.Expression, *names: str) -> tuple[Any, ...]:
@@ -74,16 +74,16 @@ class Writer:
         if not isinstance(node, exp.Identifier):
             self.refuse(construct(node), node)
         self.take(node, "this", "quoted")
-        return self.quoted(self.folded(node))
+        return self.quote(self.fold(node))
 
-    def folded(self, node: exp.Expression) -> str:
+    def fold(self, node: exp.Expression) -> str:
         name: str = node.this
         if self.traits.folds_upper and node.args.get("quoted") and name != name.upper():
             return name
         return name.lower()
 
     @staticmethod
-    def quoted(name: str) -> str:
+    def quote(name: str) -> str:
         if _PLAIN.match(name) and KEYWORDS.get(name, ("U", True))[0] == "U":
             return name
         return '"' + name.replace('"', '""') + '"'
