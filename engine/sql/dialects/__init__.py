@@ -4,8 +4,8 @@
     translation.py  a query string -> the same statements in PostgreSQL's SQL
     reader.py       text -> sqlglot's tree
     writer.py       sqlglot's tree -> text; the parts of a tree that are known, by class:
-    queries.py, joins.py, operators.py, values.py, casts.py, calls.py, windows.py, changes.py
-    functions.py    functions by dialect and name: common_functions.py, date_functions.py, text_functions.py
+    queries.py, joins.py, operators.py, values.py, casts.py, calls.py, changes.py
+    functions.py    functions by dialect and name: number_functions.py, text_functions.py, date_functions.py
 
 sqlglot reads the text. It forgives, so what it has read is not trusted: it also has a generator for PostgreSQL, which
 warns of what it cannot carry over, or passes it on as it is. The writer here knows classes of nodes and their arguments
