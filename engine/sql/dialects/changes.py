@@ -40,6 +40,8 @@ def _update(writer: Writer, node: Any) -> str:
         writer.refuse("UPDATE FROM", node)
     names: list[str] = []
     texts = []
+    if not assignments:
+        writer.refuse("UPDATE without SET", node)
     for assignment in assignments:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
             writer.refuse("SET", node)

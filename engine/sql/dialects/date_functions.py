@@ -23,6 +23,7 @@ _SHORT = {
 }  # fmt: skip
 _TRUNCATED = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _MONDAYS = (("WEEK", "spark"), ("WEEK", "duckdb"), ("ISOWEEK", "bigquery"))  # on which weeks begin, as PostgreSQL's do
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")
 _FRACTION_OF_SECOND = ("spark", "oracle")  # where a second has one
 
 
@@ -79,8 +80,9 @@ def _part(call: Call) -> str:
 
 
 def _plus(call: Call, value: Any, amount: str, unit: str, sign: str) -> str:
-    found = f"{_moment(call.writer, value)} {sign} {amount}"
-    if values.is_date(value) and unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY"):
+    of_day = call.writer.dialect == "mysql" and _DAY.match(text_of(value) or "") is not None  # such a string is a date
+    found = f"{f'CAST({call.writer.text(value)} AS date)' if of_day else _moment(call.writer, value)} {sign} {amount}"
+    if (of_day or values.is_date(value)) and unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY"):
         return f"CAST({found} AS date)"
     return f"({found})"
 

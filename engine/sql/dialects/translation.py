@@ -55,13 +55,16 @@ def statements_in(text: str, dialect: str, conforming: bool = True) -> tuple[ast
     if len(text) > LONGEST:
         message = f"a text of {len(text)} characters is too long for the dialect {dialect}"
         raise SqlError("54000", message, hint=f"The most is {LONGEST}; SET sql_dialect = 'shoal' takes longer ones.")
-    carried = [_carry_over(piece, text, TRAITS[dialect]) for piece in pieces(text, TRAITS[dialect])]
-    found = parse(";\n".join(item.text for item in carried))
-    assert len(found) == len(carried)
-    return tuple(
-        replace(statement, translation=item.query) if item.query else statement
-        for statement, item in zip(found, carried, strict=True)
-    )
+    traits = TRAITS[dialect]
+    return tuple(_statement(_carry_over(piece, text, traits), traits) for piece in pieces(text, traits))
+
+
+def _statement(carried: _Carried, traits: Traits) -> ast.Statement:
+    """Raises 42601 where what is PostgreSQL's in every dialect has a string or comment that only the dialect ends."""
+    found = parse(carried.text)
+    if len(found) != 1:
+        raise SqlError("42601", f"a statement ends elsewhere in PostgreSQL's SQL than in the dialect {traits.name}")
+    return replace(found[0], translation=carried.query) if carried.query else found[0]
 
 
 def is_of_session(text: str) -> bool:

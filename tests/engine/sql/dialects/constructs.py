@@ -78,6 +78,8 @@ MYSQL: list[tuple[str, object]] = [
     ("DATE '2024-01-31' + INTERVAL 1 MONTH", day(2024, 2, 29)), ("d + INTERVAL 1 MONTH", time(2024, 2, 29)),
     ("DATE_ADD(d, INTERVAL 1 DAY) = '2024-02-01'", True),
     ("DATE_SUB(DATE '2024-03-31', INTERVAL 1 MONTH)", day(2024, 2, 29)),
+    ("DATE_ADD('2024-01-31', INTERVAL 1 MONTH)", day(2024, 2, 29)),
+    ("DATE_ADD('2024-01-31', INTERVAL 1 HOUR)", time(2024, 1, 31, 1)),
     ("DATE_ADD(ts, INTERVAL 2 HOUR)", time(2024, 2, 29, 15, 14, 15)),
     ("DATE_ADD(d, INTERVAL j DAY)", time(2024, 2, 2)), ("d + INTERVAL '1:1' DAY_HOUR", REFUSED),
     ("DATE_ADD(d, INTERVAL 1.5 DAY)", REFUSED), ("DATE_ADD(d, INTERVAL 1 QUARTER)", time(2024, 4, 30)),

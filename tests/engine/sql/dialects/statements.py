@@ -103,6 +103,7 @@ STATEMENTS = [
         "CREATE TABLE t (a INT, b NVARCHAR(9), c DATETIME2, d VARCHAR(MAX), e CHAR)",
         "CREATE TABLE t (a integer, b varchar(9), c timestamp(6), d text, e char(1))",
     ),
+    ("tsql", "SELECT total = a + b FROM t", "SELECT a + b AS total FROM t"),
     ("oracle", "SELECT a FROM t WHERE b = 1 AND ROWNUM <= 5", "SELECT a FROM t WHERE b = 1 LIMIT 5"),
     (
         "oracle",

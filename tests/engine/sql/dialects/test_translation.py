@@ -79,6 +79,12 @@ def test_a_syntax_error_has_its_place_in_the_text(sql: str, position: int, messa
     assert (error.value.sqlstate, error.value.position, error.value.message) == ("42601", position, message)
 
 
+def test_a_statement_about_the_session_has_postgresqls_strings() -> None:
+    """To MySQL the backslash keeps the string open; nothing of it may run as something else."""
+    with pytest.raises(SqlError, match="42601: a statement ends elsewhere"):
+        statements_in(r"SET x.y = 'a\'; DROP TABLE t; -- '; SELECT 1", "mysql")
+
+
 def test_a_string_without_an_end_is_a_syntax_error() -> None:
     for sql in ("SELECT 'a", 'SELECT "a', "SELECT `a", "SELECT /* a"):
         with pytest.raises(SqlError, match="42601"):
