@@ -79,6 +79,8 @@ def tree_of(tokens: Sequence[Token], text: str, traits: Traits) -> exp.Expressio
         trees = parser.parse(list(tokens), text)
     except ParseError as error:
         _fail(error, tokens, traits)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # its own, on some texts that are not SQL
+        raise SqlError("42601", f"syntax error in the dialect {traits.name}", position=tokens[0].start + 1) from None
     except RecursionError:
         hint = "Simplify the statement: it nests too deeply."
         raise SqlError("54001", "stack depth limit exceeded", hint=hint) from None

@@ -71,6 +71,8 @@ class Writer:
     def name(self, node: exp.Expression) -> str:
         """An identifier, as PostgreSQL's catalog has it. The names of these dialects do not depend on their case, but
         for quoted ones of Snowflake and Oracle; those in upper case are the same as without quotes."""
+        if isinstance(node, str):  # of db..t
+            self.refuse("name without a schema")
         if not isinstance(node, exp.Identifier):
             self.refuse(construct(node), node)
         self.take(node, "this", "quoted")

@@ -167,6 +167,7 @@ REFUSED_STATEMENTS = [
     ("bigquery", "SELECT a FROM t, UNNEST(b) AS c", "FROM UNNEST"),
     ("bigquery", "SELECT AS STRUCT a FROM t", "SELECT kind"),
     ("bigquery", "SELECT a FROM t FOR SYSTEM_TIME AS OF TIMESTAMP '2024-01-01'", "TABLE version"),
+    ("tsql", "SELECT a FROM db..t", "name without a schema"),
     ("tsql", "SELECT a FROM t WITH (NOLOCK)", "TABLE hints"),
     ("tsql", "SELECT a INTO #u FROM t", "SELECT into"),
     ("tsql", "SELECT TOP 5 PERCENT a FROM t", "LIMIT limit options"),

@@ -91,6 +91,12 @@ def test_a_string_without_an_end_is_a_syntax_error() -> None:
             statements_in(sql, "mysql")
 
 
+def test_what_sqlglot_itself_fails_on_is_a_syntax_error() -> None:
+    with pytest.raises(SqlError) as error:
+        statements_in("SELECT 1; SELECT { : 'a' : 1 } FROM 2 t", "duckdb")
+    assert (error.value.sqlstate, error.value.position) == ("42601", 11)
+
+
 def test_a_refusal_has_its_place_in_the_text() -> None:
     with pytest.raises(SqlError) as error:
         statements_in("SELECT 1;\nSELECT a, ELT(1, 'b') FROM t", "mysql")
