@@ -11,7 +11,7 @@ from engine.execute.shown import ShownKey, ShownRow
 from engine.session.prepared import Prepared
 from engine.sql import ast
 from engine.sql.analyze import analyze
-from engine.sql.dialects.translation import statements_in
+from engine.sql.dialects.statements import statements_in
 from engine.sql.privileges import given_columns
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from engine.sql.analyze.routines import expanded
 from engine.sql.analyze.rules import check_calls
 from engine.sql.barriers import settled
 from engine.sql.dialects.names import SHOAL
-from engine.sql.dialects.translation import statements_in
+from engine.sql.dialects.statements import statements_in
 from engine.sql.normalize import described
 from engine.sql.parser import parse
 from engine.sql.tree_walk import walk

@@ -20,7 +20,7 @@ from engine.session.prepared import Prepared
 from engine.session.statement_texts import LONG_TEXT, utf8
 from engine.sql import ast
 from engine.sql.dialects.names import SHOAL
-from engine.sql.dialects.translation import is_of_session
+from engine.sql.dialects.statements import is_of_session
 from engine.sql.lift import lift
 from engine.sql.parser import parse
 from engine.sql.tree_walk import walk

@@ -32,7 +32,7 @@ from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_pas
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
 from engine.sql.dialects.names import SHOAL
-from engine.sql.dialects.translation import statements_in
+from engine.sql.dialects.statements import statements_in
 from engine.sql.parser import parse
 from engine.sql.tree_walk import walk
 from engine.statements import paths, planning, utility

@@ -1,7 +1,8 @@
 """Statements in the SQL of other databases: their text in, PostgreSQL's text out (the setting `sql_dialect`).
 
     names.py        the dialects, and what tells each from the others
-    translation.py  a query string -> the same statements in PostgreSQL's SQL
+    statements.py   a query string in any dialect -> its statements
+    translation.py  the same for other dialects than PostgreSQL's
     reader.py       text -> sqlglot's tree
     writer.py       sqlglot's tree -> text; the parts of a tree that are known, by class:
     queries.py, joins.py, operators.py, values.py, casts.py, calls.py, changes.py

@@ -13,22 +13,16 @@ from catalog.errors import SqlError
 from engine.sql import ast
 from engine.sql.dialects import calls, casts, changes, joins, number_functions, operators, queries, text_functions
 from engine.sql.dialects import values as value_parts
-from engine.sql.dialects.names import SHOAL, TRAITS, Traits
+from engine.sql.dialects.names import TRAITS, Traits
 from engine.sql.dialects.reader import Piece, pieces, tree_of
+from engine.sql.dialects.statements import begins_for_session
 from engine.sql.dialects.writer import Write, Writer
 from engine.sql.parser import parse
 
-LONGEST = 1 << 18  # bytes of a text: sqlglot takes a second for so many
 _MODULES = (queries, joins, operators, value_parts, casts, calls, changes)
 WRITERS: dict[type, Write] = {node: write for module in _MODULES for node, write in module.WRITERS.items()}
 assert number_functions is not None and text_functions is not None  # whose functions are defined by importing them
 
-# Statements that are about the session: PostgreSQL's in every dialect.
-_OF_SESSION = frozenset((
-    "SET", "RESET", "SHOW", "BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "DISCARD",
-    "DEALLOCATE", "EXECUTE", "LISTEN", "UNLISTEN", "NOTIFY", "FETCH", "MOVE", "CLOSE",
-))  # fmt: skip
-_FIRST_WORD = re.compile(r"\s*([A-Za-z]+)")
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b\s*(\([^()]*\)|(?:(?:ANALYZE|VERBOSE)\b\s*)*)", re.IGNORECASE)
 _DECLARE = re.compile(r"\s*DECLARE\b.*?\bCURSOR\b.*?\bFOR\b", re.IGNORECASE | re.DOTALL)
 _OWN_WORDS = (
@@ -45,16 +39,8 @@ class _Carried(NamedTuple):
     query: str
 
 
-def statements_in(text: str, dialect: str, conforming: bool = True) -> tuple[ast.Statement, ...]:
-    """The statements of a query string; what is carried over says so in `translation`.
-
-    Raises 42601 with the place in the text, 0A000 for what has no counterpart, 54000 for a text that is too long, and
-    what PostgreSQL's grammar does. `conforming`: standard_conforming_strings, for a text in PostgreSQL's SQL."""
-    if dialect == SHOAL or is_of_session(text):
-        return parse(text, conforming)
-    if len(text) > LONGEST:
-        message = f"a text of {len(text)} characters is too long for the dialect {dialect}"
-        raise SqlError("54000", message, hint=f"The most is {LONGEST}; SET sql_dialect = 'shoal' takes longer ones.")
+def carry_over(text: str, dialect: str) -> tuple[ast.Statement, ...]:
+    """The statements of a text in a dialect. Raises what `statements_in` does."""
     traits = TRAITS[dialect]
     return tuple(_statement(_carry_over(piece, text, traits), traits) for piece in pieces(text, traits))
 
@@ -67,18 +53,9 @@ def _statement(carried: _Carried, traits: Traits) -> ast.Statement:
     return replace(found[0], translation=carried.query) if carried.query else found[0]
 
 
-def is_of_session(text: str) -> bool:
-    """Whether a text is one statement that is PostgreSQL's in every dialect: it is not looked at any further."""
-    word = _FIRST_WORD.match(text)
-    if word is None or word[1].upper() not in _OF_SESSION:
-        return word is None and not text.strip(" \t\r\n;")
-    return ";" not in text.rstrip(" \t\r\n;")
-
-
 def _carry_over(piece: Piece, whole: str, traits: Traits) -> _Carried:
     text = piece.text(whole)
-    word = _FIRST_WORD.match(text)
-    if word is not None and word[1].upper() in _OF_SESSION:
+    if begins_for_session(text):
         return _Carried(text, "")
     for prefix in (_EXPLAIN, _DECLARE):
         found = prefix.match(text)

@@ -9,7 +9,8 @@ from catalog.errors import SqlError
 from engine.sql.dialects import functions
 from engine.sql.dialects.names import TRAITS
 from engine.sql.dialects.reader import pieces, tree_of
-from engine.sql.dialects.translation import WRITERS, statements_in
+from engine.sql.dialects.statements import statements_in
+from engine.sql.dialects.translation import WRITERS
 from engine.sql.dialects.writer import Writer
 from tests.engine.sql.dialects.constructs import COMMON, CONSTRUCTS, REFUSED
 from tests.engine.sql.dialects.statements import STATEMENTS

@@ -6,7 +6,7 @@ import pytest
 
 from catalog.errors import SqlError
 from engine.sql.dialects.names import DIALECTS, SHOAL, TRAITS
-from engine.sql.dialects.translation import LONGEST, statements_in
+from engine.sql.dialects.statements import LONGEST, statements_in
 from tests.engine.sql.dialects.statements import REFUSED_STATEMENTS, STATEMENTS
 
 
