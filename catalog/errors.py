@@ -16,7 +16,8 @@ class SqlError(Exception):
     """An error with a SQLSTATE (five characters: PostgreSQL manual, Appendix A).
 
     `position` counts characters of the statement from 1; None where there is none. `severity` is ERROR or FATAL;
-    a FATAL error also closes the connection. `routine` is the function of PostgreSQL's source that reports it, for the
+    `internal_query` is the text that it counts in where that is not the client's.
+    A FATAL error also closes the connection. `routine` is the function of PostgreSQL's source that reports it, for the
     few errors that drivers know by that.
     """
 
@@ -36,6 +37,7 @@ class SqlError(Exception):
         constraint: str | None = None,
         severity: str = "ERROR",
         routine: str | None = None,
+        internal_query: str | None = None,
     ) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
@@ -51,6 +53,12 @@ class SqlError(Exception):
         self.constraint = constraint
         self.severity = severity
         self.routine = routine
+        self.internal_query = internal_query
+
+    @property
+    def client_position(self) -> int | None:
+        """The position in the client's own text."""
+        return self.position if self.internal_query is None else None
 
     def __str__(self) -> str:
         return f"{self.sqlstate}: {self.message}"

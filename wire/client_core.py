@@ -231,7 +231,7 @@ def report_fields(body: bytes) -> dict[str, str]:
 def report_error(body: bytes) -> SqlError:
     """An ErrorResponse as the error that it reports."""
     found = report_fields(body)
-    position = found.get("P", "")
+    position = found.get("P") or found.get("p", "")
     return SqlError(
         found.get("C", "XX000"),
         found.get("M", ""),
@@ -246,6 +246,7 @@ def report_error(body: bytes) -> SqlError:
         constraint=found.get("n"),
         severity=found.get("V", found.get("S", "ERROR")),
         routine=found.get("R"),
+        internal_query=found.get("q"),
     )
 
 

@@ -30,7 +30,7 @@ from engine.session import statement_log
 from engine.session.errors import canceled_error, idle_error
 from engine.session.notifications import SessionNotifications
 from engine.session.portal import Portal
-from engine.session.prepared import PastWait, Prepared, StalePlan
+from engine.session.prepared import LongPlan, PastWait, Prepared, StalePlan
 from engine.session.session import Session
 from engine.session.settings import REPORTED
 from engine.session.statement_texts import LONG_TEXT
@@ -675,7 +675,7 @@ class Connection(Answers):
             return
         try:
             extended.parse(self.session, event.name, event.sql, event.types)
-        except PastWait:
+        except (PastWait, LongPlan):
             self._start_task(self._parse_long(event))
             return
         self._out.append(messages.PARSE_COMPLETE)

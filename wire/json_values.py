@@ -106,5 +106,5 @@ def report_of(error: SqlError) -> dict[str, Any]:
         "message": error.message,
         "detail": error.detail,
         "hint": error.hint,
-        "position": error.position,
+        "position": error.client_position,
     }

@@ -217,7 +217,7 @@ class ClusterConnection(Connection):
         """The route of what arrived, if it is one statement."""
         if data[0] == QUERY:
             sql = self.core.whole_query(data)
-            return None if sql is None else self._cluster.routes.of(sql)
+            return None if sql is None else self._cluster.routes.of(sql, dialect=session.key.dialect)
         found = self.core.whole_execution(data) if data[0] == BIND else None
         return None if found is None else self._selection.prepared_route(session, found[0].statement)
 

@@ -69,10 +69,10 @@ class LeaderSelection:
         bound: set[bytes] = set()
         for event in events:
             if isinstance(event, core.Query):
-                route = self._routes.of(event.sql)
+                route = self._routes.of(event.sql, dialect=session.key.dialect)
                 cycle.add(route, self.needs(session, route), bound=True)
             elif isinstance(event, core.Parse):
-                route = parsed[event.name] = self._routes.of(event.sql)
+                route = parsed[event.name] = self._routes.of(event.sql, dialect=session.key.dialect)
                 cycle.add(route, self.needs(session, route), bound=False)
             elif isinstance(event, core.Bind):
                 bound.add(event.portal)
@@ -127,7 +127,7 @@ class LeaderSelection:
         found: Reached = frozenset()
         for event in events:
             if isinstance(event, core.Query | core.Parse):
-                route = self._routes.closer(event.sql, session.key.conforming)
+                route = self._routes.closer(event.sql, session.key.conforming, session.key.dialect)
                 if isinstance(event, core.Parse):
                     parsed[event.name] = route
             elif isinstance(event, core.Bind):

@@ -6,6 +6,7 @@ import itertools
 from typing import Generic, NamedTuple, TypeVar
 
 from catalog.types.base import FormatSettings
+from engine.sql.dialects.names import SHOAL
 
 PLANS_PER_KEY = 1000
 PLAN_KEYS = 64
@@ -22,6 +23,7 @@ class PlanKey(NamedTuple):
     format: FormatSettings
     path: str = "auto"
     conforming: bool = True  # standard_conforming_strings
+    dialect: str = SHOAL  # sql_dialect
 
 
 class PlanCache(Generic[P]):

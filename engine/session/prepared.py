@@ -85,6 +85,10 @@ class PastWait(Exception):  # noqa: N818 - not an error: the statement is planne
         self.ready = ready
 
 
+class LongPlan(Exception):  # noqa: N818 - not an error: the statement is planned in a thread
+    """To plan the text takes milliseconds, and everybody waits for the thread that was asked to."""
+
+
 async def once_known(plan: Callable[[], Prepared]) -> Prepared:
     """What `plan` gives once all of the past that it asks for is there: the moment of a time, then the state of it."""
     while True:

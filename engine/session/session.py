@@ -61,6 +61,7 @@ from engine.session.waits import Timeouts, Waits
 from engine.sql import ast
 from engine.sql.analyze import Environment
 from engine.sql.analyze.environment import usable_path
+from engine.sql.dialects.names import SHOAL
 from engine.statistics.statements import threshold
 from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
 from engine.txn.serializable import Safety
@@ -305,11 +306,19 @@ class Session:
                 settings.format_settings(),
                 settings.get("shoal.path"),
                 settings.get("standard_conforming_strings") == "on",
+                settings.get("sql_dialect"),
             )
         )
         self.key = self.cache.key  # one object for all sessions with these settings
         self.known_plans = self.cache.plans
-        self.escapes = not self.key.conforming
+        self.unliftable = self._unliftable()
+
+    def _unliftable(self) -> bytes | None:
+        """What keeps the literals of a text that has it from being lifted: backslashes, where they escape, and in
+        another dialect everything."""
+        if self.key.dialect != SHOAL:
+            return b""
+        return None if self.key.conforming else b"\\"
 
     def _choose_runner(self) -> None:
         if self.settings.get("synchronous_commit") in ("off", "remote_apply"):

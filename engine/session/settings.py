@@ -22,6 +22,7 @@ from catalog.types.base import DEFAULT_FORMAT, FormatSettings, Interval
 from catalog.types.oids import INTERVAL
 from catalog.types.timezones import offset_zone_name, zone_or_none
 from engine.replica import parse_token
+from engine.sql.dialects.names import DIALECTS, SHOAL
 from engine.txn.interface import SettingsState
 
 SERVER_VERSION = "15.0"
@@ -359,6 +360,13 @@ _DEFINITIONS = (
         _read_token,
         description="A token of shoal_last_commit(): reads on a node that follows see at least that commit.",
     ),
+    Definition(
+        "sql_dialect",
+        SHOAL,
+        _choice(*DIALECTS),
+        kind="enum",
+        description="The SQL that statements are written in: PostgreSQL's, or that of another database.",
+    ),
     Definition("row_security", "on", _boolean, has_effect=False, kind="bool"),
     Definition("check_function_bodies", "on", _boolean, kind="bool"),
     Definition("xmloption", "content", _choice("content", "document"), has_effect=False, kind="enum"),
@@ -476,7 +484,7 @@ SERVER_DEFINITIONS: Mapping[str, Definition] = {
 # Where the file of ALTER SYSTEM lies, and which node of which cluster it belongs to, is not in that file.
 NOT_IN_FILE = frozenset((
     "data", "cluster", "node", "session_authorization", "role", "transaction_isolation", "transaction_read_only",
-    "transaction_deferrable", "as_of", "read_after",
+    "transaction_deferrable", "as_of", "read_after", "sql_dialect",
 ))  # fmt: skip
 IDENTITIES = ("session_authorization", "role")  # set through Session.set_identity, which checks who may
 # What RESET ALL leaves alone (GUC_NO_RESET_ALL).

@@ -11,7 +11,7 @@ from engine.execute.shown import ShownKey, ShownRow
 from engine.session.prepared import Prepared
 from engine.sql import ast
 from engine.sql.analyze import analyze
-from engine.sql.parser import parse
+from engine.sql.dialects.statements import statements_in
 from engine.sql.privileges import given_columns
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def _get_given(session: SessionCore, table: Table) -> frozenset[int]:
     """The columns of a table that the statement that runs gives values."""
     prepared = session.shown
     if isinstance(prepared, bytes):  # of one statement that had a plan for its text
-        analyzed = analyze(parse(prepared.decode())[0].tree, session.environment)
+        (alone,) = statements_in(prepared.decode(), session.key.dialect, session.key.conforming)
+        analyzed = analyze(alone.tree, session.environment)
         return given_columns(analyzed.statement, table)
     if not isinstance(prepared, Prepared):
         return frozenset()

@@ -25,6 +25,7 @@ from engine.session.activity import known_plan, query_text
 from engine.session.prepared import Prepared
 from engine.session.settings import LOG_LEVELS
 from engine.session.statement_texts import LONG_TEXT
+from engine.sql.dialects.names import SHOAL
 from engine.sql.normalize import without_values
 from engine.sql.parser import parse
 
@@ -93,7 +94,7 @@ def show_session(session: Session) -> str:
     found = known_plan(session)
     if found is not None:
         return _text(found)
-    if len(text) >= LONG_TEXT:
+    if len(text) >= LONG_TEXT or session.key.dialect != SHOAL:
         return ""
     try:
         conforming = session.key.conforming

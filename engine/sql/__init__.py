@@ -1,6 +1,7 @@
 """From text to an analysed statement: parser/ makes the raw tree (ast/), analyze/ makes the analysed tree (tree.py).
 
     parser/             PostgreSQL's grammar
+    dialects/           statements in the SQL of other databases, carried over to PostgreSQL's
     ast/                nodes of the raw tree, one file for a group of statements
     analyze/            names, types, operators, collations, views, domains
     tree.py             nodes of the analysed tree: every name resolved, every expression typed

@@ -173,13 +173,13 @@ def plan(session: Session, statement: ast.Statement, types: Sequence[int], liter
             inner = planning.prepare(session, alone, types, literals=literals)
             lasting = lasting and isinstance(inner.plan, RowsPlan) and inner.plan.at_once
         else:
-            inner = planning.prepare_text(session, asked.sql, types)
+            inner = planning.prepare_own(session, asked.sql, types)
         look_up = inner if _is_look_up(inner, statement.tree) else None
     else:
         lasting, look_up = False, None
         reading = _Reading(session, _open_now(session, moment))
         try:
-            inner = planning.prepare_text(reading.child, asked.sql, types)
+            inner = planning.prepare_own(reading.child, asked.sql, types)
         finally:
             reading.end()
     made = Prepared.of(
@@ -317,7 +317,7 @@ class AsOfPlan(Plan):
         at = await past.at(moment.lsn, moment.time)
         reading = _Reading.again(session, at) or _Reading(session, await past.node_at(at))
         try:
-            inner = planning.prepare_text(reading.child, self.asked.sql, prepared.parameters.types)
+            inner = planning.prepare_own(reading.child, self.asked.sql, prepared.parameters.types)
             if [field.type for field in inner.fields or ()] != [field.type for field in prepared.fields or ()]:
                 message = "the result has other columns at that moment than the statement was prepared for"
                 raise SqlError("0A000", message)

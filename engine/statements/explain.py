@@ -57,11 +57,13 @@ async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> l
     form = options.get("format", "text").lower()
     if form not in _FORMATS:
         raise SqlError("22023", f'unrecognized value for EXPLAIN option "format": "{form}"')
+    translation = portal.prepared.statement.translation
+    carried = [f"PostgreSQL: {translation}"] if translation else []  # what the query is, which is in another dialect
     prepared, parameters = await _explain(session, explain, portal)
     run.fail_first(session, run.rows_plan(prepared), parameters)
     verbose = options.get("verbose", "off").lower() in _TRUE
     if options.get("analyze", "off").lower() not in _TRUE:
-        return _FORMATS[form](describe(run.rows_plan(prepared), verbose))
+        return _FORMATS[form]([*describe(run.rows_plan(prepared), verbose), *carried])
     ran, measured = await _measure(session, prepared, parameters, options.get("summary", "on").lower() in _TRUE)
     ran_plan = run.rows_plan(ran.prepared)
     if _ran_in_columns(ran) and ran_plan.row is not None:
@@ -69,7 +71,7 @@ async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> l
         plan = [*ran_plan.columnar.explain(ran_plan.command, verbose), "  Row Path: abandoned, too many rows"]
     else:
         plan = describe(ran_plan, verbose)
-    return _FORMATS[form]([*plan, *measured])
+    return _FORMATS[form]([*plan, *carried, *measured])
 
 
 async def _explain(session: Session, explain: ast.ExplainStmt, portal: Portal) -> tuple[Prepared, Sequence[object]]:

@@ -25,8 +25,8 @@ def find(session: Session, sql: bytes) -> tuple[Prepared, Sequence[object]] | No
         if prepared.parameters.types:  # a Parse has left it there
             return None
         return (prepared, ()) if prepared.catalog is session.plan_cache_catalog() else None
-    if session.escapes and b"\\" in sql:
-        return None  # literals with backslashes are read by the parser only
+    if session.unliftable is not None and session.unliftable in sql:
+        return None  # its literals are read by the parser only
     lifted = lift(sql)
     if lifted is None:
         return None

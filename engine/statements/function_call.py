@@ -50,7 +50,7 @@ class FunctionCall:
             raise SqlError("08P01", f"function call message contains {given} arguments but function requires {wanted}")
         places = ", ".join(f"${place}" for place in range(1, given + 1))
         sql = f"SELECT pg_catalog.{quote_identifier(found.name)}({places})"
-        prepared = planning.prepare_text(session, sql.encode(), found.argument_types)
+        prepared = planning.prepare_own(session, sql.encode(), found.argument_types)
         portal = Portal(
             prepared, prepared.parameters.decode(self.arguments, self.formats), prepared.formats((self.result_format,))
         )

@@ -29,7 +29,7 @@ from engine.partitions.expand import concerns, expand
 from engine.partitions.plans import plan_by_parameters
 from engine.session.plan import UnplannedStatement
 from engine.session.positioned import add_places
-from engine.session.prepared import Prepared
+from engine.session.prepared import LongPlan, Prepared
 from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_past, utf8
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment, analyze
@@ -37,6 +37,8 @@ from engine.sql.analyze.collations import collate
 from engine.sql.analyze.routines import expand_calls
 from engine.sql.analyze.rules import check_calls
 from engine.sql.barriers import mark_barriers
+from engine.sql.dialects.names import SHOAL
+from engine.sql.dialects.statements import statements_in
 from engine.sql.normalize import describe_statement
 from engine.sql.parser import parse
 from engine.sql.tree_walk import walk
@@ -53,14 +55,24 @@ LITERAL_TYPES = {"i": INT4, "l": INT8, "n": NUMERIC, "s": UNKNOWN}
 
 
 def prepare_text(session: Session, sql: bytes, types: Sequence[int], unnamed: bool = False) -> Prepared:
-    """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several.
+    """Parse of the extended protocol: one statement, planned or taken from the cache. Raises 42601 for several, and
+    LongPlan for a new text in another dialect.
 
     `unnamed`: drivers parse such a statement anew each time, so at first it is planned to run once."""
     cached = cached_text(session, sql, types)
     if cached is not None:
         return cached
+    if session.key.dialect != SHOAL:
+        raise LongPlan
     brief = unnamed and not session.cache.note_meeting((sql, tuple(types)) if types else sql)
     return remember_plan(session, sql, types, plan_text(session, sql, types, brief))
+
+
+def prepare_own(session: Session, sql: bytes, types: Sequence[int]) -> Prepared:
+    """The same for a text that the engine has written, in PostgreSQL's SQL."""
+    if session.key.dialect == SHOAL:
+        return prepare_text(session, sql, types)
+    return plan_text(session, sql, types, dialect=SHOAL)
 
 
 def cached_text(session: Session, sql: bytes, types: Sequence[int]) -> Prepared | None:
@@ -97,10 +109,12 @@ def follow(session: Session, before: Prepared, prepared: Prepared) -> None:
         new.follow(old)
 
 
-def plan_text(session: Session, sql: bytes, types: Sequence[int], brief: bool = False) -> Prepared:
-    """Plans the text of a Parse; `brief`: see `prepare`. Changes nothing of the session's, so it may run in a thread
-    while the session waits. Raises 42601 for several statements."""
-    statements = parse(utf8(sql), session.key.conforming)
+def plan_text(
+    session: Session, sql: bytes, types: Sequence[int], brief: bool = False, dialect: str | None = None
+) -> Prepared:
+    """Plans the text of a Parse; `brief`: see `prepare`; `dialect`: the session's, if it is None. Changes nothing of
+    the session's, so it may run in a thread while the session waits. Raises 42601 for several statements."""
+    statements = statements_in(utf8(sql), dialect or session.key.dialect, session.key.conforming)
     if len(statements) > 1:
         raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
     types = [0 if oid == UNKNOWN else oid for oid in types]  # said of a parameter, it is to be inferred
@@ -126,9 +140,23 @@ def prepare(
     literals: int = 0,
     brief: bool = False,
 ) -> Prepared:
-    """Plans one parsed statement. Errors carry their position in the whole query string. `with_places`: that of a
-    cursor, whose plan is to give the places of its rows too (engine/session/positioned.py). `literals`: see
-    tree.Analyzed. `brief`: the plan will run once, see engine/execute/code.py."""
+    """Plans one parsed statement. Errors carry their position in the whole query string, or in the statement as it was
+    carried over from another dialect. `with_places`: that of a cursor, whose plan is to give the places of its rows too
+    (engine/session/positioned.py). `literals`: see tree.Analyzed. `brief`: the plan will run once, see
+    engine/execute/code.py."""
+    if not statement.translation:
+        return _prepare(session, statement, types, with_places, literals, brief)
+    try:
+        return _prepare(session, statement, types, with_places, literals, brief)
+    except SqlError as error:
+        if error.position is not None:
+            error.internal_query = statement.whole
+        raise
+
+
+def _prepare(
+    session: Session, statement: ast.Statement, types: Sequence[int], with_places: bool, literals: int, brief: bool
+) -> Prepared:
     session.node.activity.planned += 1
     begin_folding()
     if session.status == "E":
@@ -315,7 +343,10 @@ def renew(session: Session, prepared: Prepared) -> Prepared:
     if prepared.plan.is_planned_late:
         return prepared
     if isinstance(prepared.plan, UnplannedStatement):
-        return prepare_text(session, prepared.statement.text.encode(), prepared.parameters.declared)
+        text, declared = prepared.statement.text.encode(), prepared.parameters.declared
+        if prepared.key.dialect == session.key.dialect == SHOAL:
+            return prepare_text(session, text, declared)
+        return plan_text(session, text, declared, dialect=prepared.key.dialect)
     shared = session.plan_cache_catalog() is not None
     if shared and prepared.successor is not None:
         found = prepared.successor()

@@ -19,6 +19,8 @@ from engine.session.plan import UnplannedStatement
 from engine.session.prepared import Prepared
 from engine.session.statement_texts import LONG_TEXT, utf8
 from engine.sql import ast
+from engine.sql.dialects.names import SHOAL
+from engine.sql.dialects.statements import is_of_session
 from engine.sql.lift import lift
 from engine.sql.parser import parse
 from engine.sql.tree_walk import walk
@@ -81,10 +83,11 @@ class Routes:
         self._known: dict[bytes, Route] = {}
         self._of_prepared: weakref.WeakKeyDictionary[Prepared, Route] = weakref.WeakKeyDictionary()
 
-    def of(self, sql: bytes, conforming: bool = True) -> Route:
+    def of(self, sql: bytes, conforming: bool = True, dialect: str = SHOAL) -> Route:
         """The route of a query string; INVALID for one that has an error. Without standard_conforming_strings a
-        backslash may mean something else than here: such a text is carried, which is always right."""
-        if not conforming and b"\\" in sql:
+        backslash may mean something else than here, and so may everything in another dialect: such a text is carried,
+        which is always right."""
+        if (not conforming and b"\\" in sql) or (dialect != SHOAL and not is_of_session(sql.decode(errors="replace"))):
             return LONG
         if len(sql) >= LONG_TEXT:
             short = len(sql) <= _LOOKED_THROUGH
@@ -105,17 +108,17 @@ class Routes:
         if found is None:
             statement = prepared.statement
             if isinstance(prepared.plan, UnplannedStatement):
-                found = self.of(statement.text.encode(), prepared.key.conforming)
+                found = self.of(statement.text.encode(), prepared.key.conforming, prepared.key.dialect)
             else:
                 found = of_trees([statement.tree])
             self._of_prepared[prepared] = found
         return found
 
-    def closer(self, sql: bytes, conforming: bool = True) -> Route:
+    def closer(self, sql: bytes, conforming: bool = True, dialect: str = SHOAL) -> Route:
         """The same, of a long text too, up to LOOKED_AT bytes: some milliseconds."""
-        if LONG_TEXT <= len(sql) <= LOOKED_AT and (conforming or b"\\" not in sql):
+        if LONG_TEXT <= len(sql) <= LOOKED_AT and (conforming or b"\\" not in sql) and dialect == SHOAL:
             return _of_text(sql)
-        return self.of(sql, conforming)
+        return self.of(sql, conforming, dialect)
 
 
 def _of_text(sql: bytes, otherwise: bytes | None = None) -> Route:

@@ -31,6 +31,8 @@ from engine.session.safe_snapshots import note_begin
 from engine.session.statement_texts import LONG_TEXT, LONGEST_KEPT, may_read_past, utf8
 from engine.session.transactions import ends_transaction
 from engine.sql import ast
+from engine.sql.dialects.names import SHOAL
+from engine.sql.dialects.statements import statements_in
 from engine.sql.parser import parse
 from engine.sql.tree_walk import walk
 from engine.statements import paths, planning, utility
@@ -39,6 +41,7 @@ from engine.statistics.statements import COLUMNAR, ROW
 from engine.txn.interface import SERIALIZABLE, LockWait
 
 if TYPE_CHECKING:
+    from engine.node.plan_cache import PlanKey
     from engine.session.session import Session
 
 
@@ -46,13 +49,13 @@ async def simple_query(session: Session, sql: bytes, sink: Sink) -> None:
     """Every statement of a simple Query, as one transaction unless it says otherwise. Raises SqlError; the caller
     calls `fail`. What is acknowledged is durable."""
     session.begins(sql)
-    long = len(sql) >= LONG_TEXT
-    conforming = session.key.conforming
+    key = session.key
+    long = len(sql) >= LONG_TEXT or key.dialect != SHOAL
     past = False  # a short text shows that when it is planned
     if long:
-        statements, past = await aside(_read_long, sql, conforming)
+        statements, past = await aside(_read_long, sql, key)
     else:
-        statements = parse(utf8(sql), conforming)
+        statements = parse(utf8(sql), key.conforming)
     if not statements:
         sink.empty()
     brief = len(statements) > 1 or len(sql) > LONGEST_KEPT or not session.cache.note_meeting(sql)
@@ -82,10 +85,10 @@ def _parameters(statement: ast.Statement) -> list[tuple[int, int]]:
     return [(node.location, node.number) for node in walk(statement.tree) if isinstance(node, ast.ParamRef)]
 
 
-def _read_long(sql: bytes, conforming: bool) -> tuple[tuple[ast.Statement, ...], bool]:
-    """In a thread: the statements of a long text, and whether they may read the past."""
+def _read_long(sql: bytes, key: PlanKey) -> tuple[tuple[ast.Statement, ...], bool]:
+    """In a thread: the statements of a text that takes long to read, and whether they may read the past."""
     text = utf8(sql)
-    return parse(text, conforming), may_read_past(text)
+    return statements_in(text, key.dialect, key.conforming), may_read_past(text)
 
 
 async def run_simple(

@@ -30,6 +30,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from engine.sql.dialects.names import DIALECTS, SHOAL
 from shoal.commands.pipeline_parser import add_pipeline
 from shoal.config import ConfigError
 
@@ -142,6 +143,7 @@ SQL_EXAMPLES = """examples:
   shoal sql --data ./shoal-data "SELECT 6 * 7"                 the directory of a stopped server
   shoal sql --json "SELECT * FROM accounts" | jq .owner        one JSON object per row
   shoal sql --csv "SELECT * FROM accounts" > accounts.csv
+  shoal sql --dialect mysql -f report.sql                      statements in MySQL's SQL
 Each statement is its own transaction unless BEGIN starts one. The first error ends the command with exit status 1.
 """
 
@@ -241,6 +243,9 @@ def _sql(command: argparse.ArgumentParser) -> None:
     where.add_argument("--data", metavar="DIR", help="the data directory of a stopped server, instead of a connection")
     command.add_argument("--user", default="postgres", help="with --data (default: postgres)")
     command.add_argument("--database", default="postgres", help="with --data (default: postgres)")
+    command.add_argument(
+        "--dialect", choices=DIALECTS, default=SHOAL, help="the SQL of the statements (default: %(default)s)"
+    )
     what = command.add_mutually_exclusive_group()
     what.add_argument("-f", "--file", metavar="FILE", help="run the statements of a file")
     what.add_argument(

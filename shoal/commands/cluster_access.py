@@ -157,7 +157,8 @@ def server_error(error: psycopg.Error) -> SqlError | ConfigError:
         return ConfigError(one_line(str(error)))
     return SqlError(
         diagnosis.sqlstate or "XX000", diagnosis.message_primary, detail=diagnosis.message_detail,
-        hint=diagnosis.message_hint, position=int(diagnosis.statement_position or 0) or None,
+        hint=diagnosis.message_hint, internal_query=diagnosis.internal_query,
+        position=int(diagnosis.statement_position or diagnosis.internal_position or 0) or None,
     )  # fmt: skip
 
 

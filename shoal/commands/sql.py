@@ -20,9 +20,10 @@ from pathlib import Path
 import orjson
 
 from catalog.errors import SqlError
+from engine.sql.dialects.names import SHOAL
 from shoal.commands.cluster_access import plural, table
 from shoal.commands.sql_channels import ChannelResult, DirectoryChannel, Row, ServerChannel, SqlChannel
-from shoal.commands.sql_text import statements
+from shoal.commands.sql_text import statements_of
 from shoal.config import ConfigError
 from wire.json_values import encoder_of
 
@@ -36,10 +37,12 @@ def run(options: argparse.Namespace) -> int:
     channel = _open(options)
     text = ""
     try:
+        if options.dialect != SHOAL:
+            list(channel.run(f"SET sql_dialect = '{options.dialect}'"))
         if texts is None:
             from shoal.commands.sql_prompt import prompt
 
-            return prompt(channel, lambda result: show(result, options))
+            return prompt(channel, lambda result: show(result, options), options.dialect)
         for text in texts:
             for result in channel.run(text):
                 show(result, options)
@@ -78,16 +81,16 @@ def _texts(options: argparse.Namespace) -> list[str] | None:
         return None
     else:
         text = sys.stdin.read()
-    ended, rest = statements(text)
+    ended, rest = statements_of(text, options.dialect)
     return [*ended, rest] if rest else ended
 
 
 def format_error(error: SqlError, statement: str) -> str:
     """The database's error, with the place in the statement, its detail and its hint on lines of their own."""
-    more = [f"{name}: {text}" for name, text in (("DETAIL", error.detail), ("HINT", error.hint)) if text]
-    return "\n".join(
-        [f"{error.message} ({error.sqlstate})", *_error_position_lines(statement, error.position or 0), *more]
-    )
+    said = (("DETAIL", error.detail), ("HINT", error.hint), ("QUERY", error.internal_query))
+    more = [f"{name}: {text}" for name, text in said if text]
+    place = _error_position_lines(error.internal_query or statement, error.position or 0)
+    return "\n".join([f"{error.message} ({error.sqlstate})", *place, *more])
 
 
 def _error_position_lines(statement: str, position: int) -> list[str]:

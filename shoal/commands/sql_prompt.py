@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -21,8 +21,9 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import PostgresLexer
 
 from catalog.errors import SqlError
+from engine.sql.dialects.names import SHOAL
 from shoal.commands.sql_channels import ChannelResult, SqlChannel
-from shoal.commands.sql_text import statements
+from shoal.commands.sql_text import statements_of
 from shoal.config import ConfigError
 
 _NAMES = """
@@ -51,22 +52,23 @@ class _ContinuesInput:
     It stays as it was during a search of the history. The prompt has another line to type what is searched for in
     where the input goes on, and would look for the end of the search in the one where it did not begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: str) -> None:
         self.buffer: Buffer | None = None
+        self._dialect = dialect
         self._was = False
 
     def __call__(self) -> bool:
         if self.buffer is not None and not get_app().layout.is_searching:
-            self._was = not _is_complete(self.buffer.text)
+            self._was = not _is_complete(self.buffer.text, self._dialect)
         return self._was
 
 
-def prompt(channel: SqlChannel, show: Callable[[ChannelResult], None]) -> int:
+def prompt(channel: SqlChannel, show: Callable[[ChannelResult], None], dialect: str = SHOAL) -> int:
     """Asks and answers until the end of the input; the exit status."""
-    goes_on = _ContinuesInput()
+    goes_on = _ContinuesInput(dialect)
     session: PromptSession[str] = PromptSession(
         history=_history(), lexer=PygmentsLexer(PostgresLexer), multiline=Condition(goes_on),
-        complete_while_typing=False, completer=WordCompleter(lambda: _words(channel), ignore_case=True),
+        complete_while_typing=False, completer=WordCompleter(lambda: _words(channel, dialect), ignore_case=True),
     )  # fmt: skip
     goes_on.buffer = session.default_buffer
     print(f"shoal sql: {_HELP}", file=sys.stderr)
@@ -82,15 +84,19 @@ def prompt(channel: SqlChannel, show: Callable[[ChannelResult], None]) -> int:
         if text == "help" or (text.startswith("\\") and text != "\\d"):
             print(_HELP if text in ("help", "\\?", "\\h") else f"unknown command {text.split()[0]}; {_HELP}")
             continue
-        _answer(channel, _TABLES if text == "\\d" else text, show)
+        _answer(channel, text, show, dialect)
 
 
-def _answer(channel: SqlChannel, text: str, show: Callable[[ChannelResult], None]) -> None:
+def _answer(channel: SqlChannel, text: str, show: Callable[[ChannelResult], None], dialect: str) -> None:
     from shoal.commands.sql import format_error
 
-    ended, rest = statements(text)
     statement = ""
     try:
+        if text == "\\d":
+            for result in _own(channel, dialect, _TABLES):
+                show(result)
+            return
+        ended, rest = statements_of(text, dialect)
         for statement in [*ended, *([rest] if rest else [])]:
             for result in channel.run(statement):
                 show(result)
@@ -102,16 +108,29 @@ def _answer(channel: SqlChannel, text: str, show: Callable[[ChannelResult], None
         print("cancelled", file=sys.stderr)
 
 
-def _is_complete(text: str) -> bool:
+def _own(channel: SqlChannel, dialect: str, query: str) -> Iterator[ChannelResult]:
+    """The results of a query of the prompt's own, which is in PostgreSQL's SQL."""
+    if dialect == SHOAL:
+        yield from channel.run(query)
+        return
+    list(channel.run(f"SET sql_dialect = '{SHOAL}'"))
+    try:
+        yield from list(channel.run(query))
+    finally:
+        list(channel.run(f"SET sql_dialect = '{dialect}'"))
+
+
+def _is_complete(text: str, dialect: str) -> bool:
     """Whether Enter runs it."""
-    return text.strip().startswith("\\") or text.strip() in ("", "help", "quit", "exit") or not statements(text)[1]
+    plain = text.strip()
+    return plain.startswith("\\") or plain in ("", "help", "quit", "exit") or not statements_of(text, dialect)[1]
 
 
-def _words(channel: SqlChannel) -> list[str]:
+def _words(channel: SqlChannel, dialect: str) -> list[str]:
     """The words that Tab offers, read again each time, because names come and go. A failed transaction has keywords
     alone."""
     try:
-        names = [(row[0] or b"").decode() for result in channel.run(_NAMES) for row in result.rows]
+        names = [(row[0] or b"").decode() for result in _own(channel, dialect, _NAMES) for row in result.rows]
     except (SqlError, ConfigError):
         names = []
     return [*_KEYWORDS.split(), *names]

@@ -20,7 +20,7 @@ class Error(Exception):
         self.sqlstate = cause.sqlstate if cause else ""
         self.detail = cause.detail if cause else None
         self.hint = cause.hint if cause else None
-        self.position = cause.position if cause else None
+        self.position = cause.client_position if cause else None
         self.schema = cause.schema if cause else None
         self.table = cause.table if cause else None
         self.column = cause.column if cause else None

@@ -42,6 +42,7 @@ NOT_RUN = {
     ("cluster.md", "install -m 600 /dev/null /etc/shoal-zk"): _ZOOKEEPER_USERS,
     ("cluster.md", "export SHOAL_ZK_SASL_FILE"): _ZOOKEEPER_USERS,
     ("cluster.md", "export SHOAL_ZK_TLS_CA"): _ZOOKEEPER_USERS,
+    ("dialects.md", "import sqlglot"): "wants an installed package; tests/shoal_sqlglot tries it",
     ("guarantees.md", "make torture"): "takes as long as it is told; tests/torture has a short version of every trial",
     ("index.md", "make serve"): "installs from PyPI, then is `shoal serve`, which is what the page runs with",
     ("index.md", "psql"): "a prompt; what is to be pasted into it runs",

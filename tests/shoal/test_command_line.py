@@ -229,3 +229,16 @@ def _until(terminal: int, wanted: str) -> None:
     while wanted not in shown:
         assert select.select([terminal], [], [], 20)[0], shown
         shown = _CONTROL.sub("", shown + os.read(terminal, 4096).decode(errors="replace"))
+
+
+def test_statements_in_another_dialect(data: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "f.sql"
+    file.write_text("SELECT 'it\\'s;' AS `a`;\nSELECT 1 / 2 AS b;\n")
+    status, printed, told = shoal("sql", "--data", data, "--dialect", "mysql", "--csv", "-f", file)
+    assert (status, told, printed.splitlines()[:2]) == (0, "", ["a", "it's;"])
+    assert float(printed.splitlines()[3]) == 0.5
+    told = shoal("sql", "--data", data, "--dialect=mysql", "SELECT `nope`")[2]
+    assert told == (
+        'shoal: column "nope" does not exist (42703)\nLINE 1: SELECT nope\n               ^\nQUERY: SELECT nope\n'
+    )
+    assert "invalid choice: 'cobol'" in shoal("sql", "--dialect", "cobol", "SELECT 1")[2]

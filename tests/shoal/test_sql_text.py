@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.commands.sql_text import statements
+from shoal.commands.sql_text import statements, statements_of
 
 BODY = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END"
 
@@ -35,3 +35,11 @@ def test_statements_end_where_psql_ends_them(text: str, ended: list[str] | int, 
     found, left = statements(text)
     assert (len(found) if isinstance(ended, int) else found) == ended
     assert left == rest
+
+
+def test_a_text_in_another_dialect_is_split_by_its_own_strings() -> None:
+    text = "SELECT 'it\\'s;', `a;b`, \"c;d\"; -- e;\nSELECT 2"
+    assert statements_of(text, "mysql") == (["SELECT 'it\\'s;', `a;b`, \"c;d\""], "SELECT 2")
+    assert statements_of("SELECT 1;", "mysql") == (["SELECT 1"], "")
+    assert statements_of("SELECT 'a;", "mysql") == ([], "SELECT 'a;")  # goes on, or is an error of the server
+    assert statements_of("SELECT 1; SELECT 2", "shoal") == statements("SELECT 1; SELECT 2")

@@ -135,7 +135,7 @@ def test_a_file_that_is_left_out_is_noticed(wheel: Path, tmp_path: Path) -> None
 
 
 def test_the_packages_come_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    names = ["catalog", "engine", "replication", "shoal", "shoal_spark", "sqllogictest", "wire"]
+    names = ["catalog", "engine", "replication", "shoal", "shoal_spark", "shoal_sqlglot", "sqllogictest", "wire"]
     program = f"import sys; import {', '.join(names)}\nfor n in {names}: print(sys.modules[n].__file__)"
     places = run([str(installed / "python"), "-c", program], tmp_path).split()
     assert len(places) == len(names)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.tidy.sources import ROOT
 
-PACKAGES = ("catalog", "engine", "replication", "shoal", "shoal_spark", "wire")
+PACKAGES = ("catalog", "engine", "replication", "shoal", "shoal_spark", "shoal_sqlglot", "wire")
 IRREGULAR = frozenset(
     """
     begun bent bought bound bred broken brought built burnt caught chosen dealt done drawn driven eaten fallen felt

@@ -55,7 +55,15 @@ ING_MODULES = frozenset((
 ))  # fmt: skip
 
 # Functions that are named by a bare participle, at most, by package.
-PARTICIPLES = {"catalog": 91, "engine": 62, "replication": 1, "shoal": 1, "shoal_spark": 0, "wire": 2}
+PARTICIPLES = {
+    "catalog": 91,
+    "engine": 62,
+    "replication": 1,
+    "shoal": 1,
+    "shoal_spark": 0,
+    "shoal_sqlglot": 0,
+    "wire": 2,
+}
 
 # Public names that several classes of a package have.
 REPEATED_CLASSES: dict[str, frozenset[str]] = {

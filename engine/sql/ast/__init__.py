@@ -2,7 +2,7 @@
 
 Nodes follow PostgreSQL's parsenodes.h, so that its documentation and anybody's knowledge of it apply here. `location`
 is the character offset (from 0) of the token that an error about the node should point at; -1 where there is none.
-engine/sql/parser/ makes these trees; nothing else in Shoal knows sqlglot.
+engine/sql/parser/ makes these trees.
 Identifiers are folded to lower case unless they were quoted, and cut to 63 bytes.
 
 Everybody else writes `from engine.sql import ast` and `ast.SelectStmt`; the lists below say which file a node is in.

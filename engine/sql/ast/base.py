@@ -13,7 +13,8 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One statement of a query string: its tree, and where it lies in the string (characters, from 0). `whole`: the
-    query string, which is what the system views show."""
+    query string, which is what the system views show. `translation`: the query in it as it was carried over from
+    another dialect; then `text` and `whole` are PostgreSQL's too."""
 
     tree: Node
     text: str
@@ -21,7 +22,8 @@ class Statement:
     parameters: int = 0  # the highest $n in it
     whole: str = ""
     constants: bool = True  # whether there may be any in it
+    translation: str = ""
 
     def of(self, tree: Node) -> Statement:
         """The statement that this one holds (DECLARE, PREPARE, EXPLAIN), at the same place of the same string."""
-        return Statement(tree, self.text, self.offset, whole=self.whole)
+        return Statement(tree, self.text, self.offset, whole=self.whole, translation=self.translation)

@@ -1,6 +1,6 @@
 """SQL text -> the trees of engine/sql/ast, exactly as PostgreSQL 15 reads it.
 
-What is sqlglot's here, and what is not. `Shoal` is a sqlglot dialect, a subclass of its Postgres: its tokenizer hands
+What is sqlglot's here, and what is not. `Grammar` is a sqlglot dialect, a subclass of its Postgres: its tokenizer hands
 out sqlglot's tokens, its parser is a sqlglot parser. But the rules inside are ours, for sqlglot reads for many dialects
 and forgives: it renames functions, shifts subscripts, reads `SAVEPOINT x` as an alias, has one class of identifiers,
 and keeps no position for most nodes. Undoing that after the fact is more work, and less exact, than reading
@@ -34,8 +34,8 @@ _T = TypeVar("_T")
 _QUERY = re.compile(r"[\s(]*(?:select|with|insert|update|delete|merge|explain|copy|declare|prepare)\b", re.IGNORECASE)
 
 
-class Shoal(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
-    """The dialect: PostgreSQL 15, as it is."""
+class Grammar(Postgres):  # type: ignore[misc]  # sqlglot is untyped here
+    """The dialect: PostgreSQL 15, as it is. sqlglot knows it by its class's name; `shoal` is that of shoal_sqlglot."""
 
     class Tokenizer(Postgres.Tokenizer):  # type: ignore[misc]
         def tokenize(self, sql: str) -> list[Token]:
@@ -59,7 +59,7 @@ def _read(sql: str, rule: Callable[[Statements], _T], *, whole: bool, conforming
 
 
 def _parse(tokens: list[Token], sql: str, rule: Callable[[Statements], _T], whole: bool) -> _T:
-    parser: Statements = Shoal.Parser.__new__(Shoal.Parser)  # what sqlglot's own rules need is never looked at
+    parser: Statements = Grammar.Parser.__new__(Grammar.Parser)  # what sqlglot's own rules need is never looked at
     parser.open(tokens, sql)
     try:
         node = rule(parser)

@@ -6,7 +6,7 @@ import pytest
 
 from engine.session.statement_texts import LONG_TEXT
 from engine.statements.needs import Needs
-from engine.statements.routing import Routes
+from engine.statements.routing import LONG, Routes
 
 NOTHING = [
     "SET datestyle = 'ISO'", "SHOW all", "RESET ALL", "BEGIN", "COMMIT", "SAVEPOINT s", "ROLLBACK TO s", "DISCARD ALL",
@@ -75,3 +75,13 @@ def test_a_long_text_is_not_parsed_for_its_route() -> None:
     assert routes.of(b"SELECT nextval('s') IN (" + numbers + b")").needs is Needs.LEADER
     assert routes.of(b"SELECT 1 IN (" + numbers + b"); DELETE FROM t").needs is Needs.LEADER
     assert routes.of(b"/* hm */ SELECT 1 IN (" + numbers + b")").needs is Needs.LEADER
+
+
+def test_a_text_in_another_dialect_is_carried() -> None:
+    """What it means is known where it is planned. Statements about the session are PostgreSQL's."""
+    routes = Routes()
+    assert routes.of(b"SELECT 1").needs is not Needs.LEADER
+    for sql in (b"SELECT 1", b"SELECT `a`", b"INSERT INTO t VALUES (1)", b"SELECT " + b"1, " * 3000 + b"1"):
+        assert routes.of(sql, dialect="mysql") is LONG is routes.closer(sql, dialect="mysql")
+    for sql in (b"SET sql_dialect = 'shoal'", b"RESET ALL", b"ROLLBACK", b"BEGIN READ ONLY"):
+        assert routes.of(sql, dialect="mysql") == routes.of(sql)

@@ -1,0 +1,46 @@
+"""The statements of a query string, whatever its dialect."""
+
+from __future__ import annotations
+
+import re
+
+from catalog.errors import SqlError
+from engine.sql import ast
+from engine.sql.dialects.names import SHOAL
+from engine.sql.parser import parse
+
+LONGEST = 1 << 18  # characters of a text in another dialect: sqlglot takes most of a second for so many
+# Statements that are about the session: PostgreSQL's in every dialect.
+_OF_SESSION = frozenset((
+    "SET", "RESET", "SHOW", "BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "DISCARD",
+    "DEALLOCATE", "EXECUTE", "LISTEN", "UNLISTEN", "NOTIFY", "FETCH", "MOVE", "CLOSE",
+))  # fmt: skip
+_FIRST_WORD = re.compile(r"\s*([A-Za-z]+)")
+
+
+def statements_in(text: str, dialect: str, conforming: bool = True) -> tuple[ast.Statement, ...]:
+    """The statements of a query string; what is carried over says so in `translation`.
+
+    Raises 42601 with the place in the text, 0A000 for what has no counterpart, 54000 for a text that is too long, and
+    what PostgreSQL's grammar does. `conforming`: standard_conforming_strings, for a text in PostgreSQL's SQL."""
+    if dialect == SHOAL or is_of_session(text):
+        return parse(text, conforming)
+    if len(text) > LONGEST:
+        message = f"a text of {len(text)} characters is too long for the dialect {dialect}"
+        raise SqlError("54000", message, hint=f"The most is {LONGEST}; SET sql_dialect = 'shoal' takes longer ones.")
+    from engine.sql.dialects.translation import carry_over  # once a session asks for it: a server begins without
+
+    return carry_over(text, dialect)
+
+
+def begins_for_session(text: str) -> bool:
+    """Whether the first word of a statement is one of those that are PostgreSQL's in every dialect."""
+    word = _FIRST_WORD.match(text)
+    return word is not None and word[1].upper() in _OF_SESSION
+
+
+def is_of_session(text: str) -> bool:
+    """Whether a text is one statement that is PostgreSQL's in every dialect, or none: it is not looked at further."""
+    if not text.strip(" \t\r\n;"):
+        return True
+    return begins_for_session(text) and ";" not in text.rstrip(" \t\r\n;")
