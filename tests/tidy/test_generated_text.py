@@ -1,4 +1,5 @@
-"""What is to be known of generated SQL is asked of its nodes (catalog/duckdb): nobody searches its text."""
+"""What is to be known of generated SQL is asked of its nodes (catalog/duckdb), and of the generated Python of row plans
+what is noted where it is written (engine/execute/code.py): nobody searches their text."""
 
 from __future__ import annotations
 
@@ -31,6 +32,8 @@ HOLDERS = frozenset(("sql", "scale", "form", "duckdb_type", "result_duckdb"))
 """Names and attributes that hold SQL, or a type of DuckDB."""
 ARGUMENTS = frozenset(("arguments", "argument"))
 """The same in the DuckDB side of a function."""
+PYTHON = frozenset(("source", "sources", "guard", "guards", "call", "_lines"))
+"""Names and attributes that hold generated Python. `function.source` is PostgreSQL's name of a function."""
 MADE_HERE = {("engine/columnar/generate/state.py", "text_of(sql).replace")}
 """Where text is made: its braces are doubled for str.format."""
 
@@ -46,7 +49,7 @@ def _holds_sql(node: ast.expr, names: frozenset[str]) -> bool:
     if isinstance(node, ast.Subscript):
         return _holds_sql(node.value, names)
     if isinstance(node, ast.Attribute):
-        return node.attr in names
+        return node.attr in names and ast.unparse(node) not in ("function.source", "aggregate.function.source")
     return isinstance(node, ast.Name) and node.id in names
 
 
@@ -82,6 +85,23 @@ def test_functions_do_not_search_their_arguments() -> None:
         for place in searches(side, HOLDERS | ARGUMENTS)
     ]
     assert not found
+
+
+def test_generated_python_is_not_searched() -> None:
+    found = [(path, place) for path, tree in modules("engine/execute") for place in searches(tree, PYTHON)]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['guard.endswith("is not None")', '"large" in found.source', "code.source.count(METERED)", '"(" in source'],
+)
+def test_a_search_of_python_is_noticed(source: str) -> None:
+    assert list(searches(ast.parse(source), PYTHON))
+
+
+def test_names_of_functions_are_no_python() -> None:
+    assert not list(searches(ast.parse('function.source.startswith("record_")'), PYTHON))
 
 
 @pytest.mark.parametrize(
