@@ -222,11 +222,10 @@ class Joined(Sql):
         self._parts = tuple(parts)
 
     def write(self, out: list[str], steady: bool) -> None:
-        separator, first = self.separator, True
+        separator = ""
         for part in self._parts:
-            if not first:
-                out.append(separator)
-            first = False
+            out.append(separator)
+            separator = self.separator
             _write(part, out, steady)
 
     @property
@@ -255,20 +254,23 @@ class Call(Joined):
         return Call(self.name, _change_each(self._parts, change))
 
 
+_NO_MARKS = ("", "", "")
+
+
 class Filled(Sql):
     """A template with its arguments, and for an aggregate what its marks become."""
 
     __slots__ = ("arguments", "marks", "template")
 
-    def __init__(self, template: Template, arguments: Sequence[Part], marks: Sequence[Part] = ("", "", "")) -> None:
+    def __init__(self, template: Template, arguments: Sequence[Part], marks: Sequence[Part] = _NO_MARKS) -> None:
         self.template = template
-        self.arguments = tuple(arguments)
-        self.marks = tuple(marks)
+        self.arguments = arguments
+        self.marks = marks
 
     def write(self, out: list[str], steady: bool) -> None:
         template = self.template.steady if steady else self.template
         out.append(template.texts[0])
-        arguments: Sequence[Part] = self.arguments
+        arguments = self.arguments
         if template.repeats:  # text is made once of what stands there several times
             arguments = [
                 _text(part, steady) if uses > 1 and isinstance(part, Sql) else part
@@ -276,11 +278,14 @@ class Filled(Sql):
             ]
         for slot, text in template.pairs:
             part = arguments[slot] if slot >= 0 else self.marks[-1 - slot]
-            if isinstance(part, Sql):
+            if isinstance(part, str):
+                out.append(part)
+            elif isinstance(part, Sql):
                 part.write(out, steady)
             else:
                 out.append(str(part))
-            out.append(text)
+            if text:
+                out.append(text)
 
     @property
     def parts(self) -> Sequence[Part]:

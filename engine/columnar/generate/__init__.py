@@ -15,7 +15,9 @@
     window_order.py   the order of rows after window functions
     udf.py            names and signatures of UDFs
 
-Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2, ..., columns c1, c2, ....
+The SQL is a tree of nodes (catalog/duckdb), and text is made of it when a statement is complete: nobody looks into the
+text to know what an expression is. Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2,
+..., columns c1, c2, ....
 """
 
 from __future__ import annotations
