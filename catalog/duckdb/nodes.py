@@ -25,8 +25,9 @@ from typing import NoReturn
 from catalog.duckdb.templates import Template, parse_template
 from catalog.duckdb.types import BIGINT, VARCHAR, DuckDBType
 
-_MARKS = str.maketrans({code: f"' || chr({code}) || '" for code in range(1, 6)})
-_MARKED = tuple(map(chr, range(1, 6)))
+TABLE_MARKS = ("\x01", "\x02")
+"""What a placeholder of a table stands between, until text is made."""
+_SPELLED_OUT = str.maketrans({mark: f"' || chr({ord(mark)}) || '" for mark in TABLE_MARKS})
 
 
 class Sql:
@@ -392,14 +393,14 @@ def comma_list(parts: Iterable[Part]) -> Joined:
 def text_literal(text: str) -> str:
     """A DuckDB string literal. The characters that mark placeholders of tables are spelled out."""
     sql = "'" + text.replace("'", "''") + "'"
-    if any(mark in text for mark in _MARKED):
-        return f"({sql.translate(_MARKS)})"
-    return sql
+    spelled_out = sql.translate(_SPELLED_OUT)
+    return sql if spelled_out == sql else f"({spelled_out})"
 
 
 def string(text: str) -> Constant:
     """A text as a constant of type VARCHAR."""
-    return Constant(text_literal(text) + "::VARCHAR", text, VARCHAR, "'" not in text and text.translate(_MARKS) == text)
+    literal = text_literal(text)  # as long as it looks where nothing in it had to be written in another way
+    return Constant(literal + "::VARCHAR", text, VARCHAR, simple=len(literal) == len(text) + 2)
 
 
 def integer(value: int, type_: DuckDBType = BIGINT) -> Constant:

@@ -34,8 +34,6 @@ class CatalogFunction:
 
     def make(self, generation: Generation, arguments: list[Sql]) -> Sql:
         """The call, its placeholders in the generation's own spelling."""
-        for _ in arguments:
-            generation.alias()
         for source in self.udfs:
             signature = named_signature(source)
             generation.functions[signature.name] = signature

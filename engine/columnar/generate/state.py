@@ -16,7 +16,17 @@ from hashlib import blake2b
 
 import pyarrow as pa
 
-from catalog.duckdb.nodes import Call, ColumnReference, Parameter, Part, Sql, columns_of, text_literal, text_of
+from catalog.duckdb.nodes import (
+    TABLE_MARKS,
+    Call,
+    ColumnReference,
+    Parameter,
+    Part,
+    Sql,
+    columns_of,
+    text_literal,
+    text_of,
+)
 from catalog.duckdb.types import BIGINT, INTEGER, SMALLINT, TIMESTAMP, VARCHAR, DuckDBType, parse_type
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
@@ -52,7 +62,7 @@ from engine.storage.columns import takes_shapes
 _INTEGERS = {SMALLINT: pa.int16(), INTEGER: pa.int32(), BIGINT: pa.int64()}
 MANY = 1024  # integers of a list that is handed over as a column
 _SLICE = 16_384
-_OPEN, _CLOSE = "\x01", "\x02"
+_OPEN, _CLOSE = TABLE_MARKS
 
 
 class Generation:

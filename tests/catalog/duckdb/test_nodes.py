@@ -47,6 +47,7 @@ ONE, TWO = ColumnReference("q1", "c1"), ColumnReference("q1", "c2")
         (integer(-5, INTEGER), "(-5)::INTEGER"),
         (string("it's"), "'it''s'::VARCHAR"),
         (string("\x01"), "('' || chr(1) || '')::VARCHAR"),
+        (string("\x03"), "'\x03'::VARCHAR"),
         (Parameter(2, VARCHAR), "CAST($2 AS VARCHAR)"),
         (CastTo(ONE, BIGINT), "CAST(q1.c1 AS BIGINT)"),
         (Call("f", [ONE, 3, "TRUE"]), "f(q1.c1, 3, TRUE)"),
