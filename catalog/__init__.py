@@ -2,6 +2,7 @@
 
     types/              every type: text, binary, row, key and DuckDB forms
     functions/          every function, operator, cast and aggregate that can run
+    duckdb/             DuckDB's SQL and types as trees, for functions and for the columnar path
     system/             pg_catalog and information_schema, as relations whose rows are computed
     text_search/        full text search: parser, dictionaries, tsvector and tsquery, ranks
     data/               what PostgreSQL 15 declares: tools/dump_builtin_catalog.py writes catalog/data/pg_*.tsv,

@@ -8,13 +8,15 @@ exact numbers is PostgreSQL's numeric quotient of sum and count, computed once a
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from catalog.duckdb.nodes import CastTo, Parameter, Sql, constant_text, fill
+from catalog.duckdb.templates import DISTINCT_MARK, FILTER_MARK, ORDER_MARK
+from catalog.duckdb.types import VARCHAR
 from catalog.errors import SqlError
-from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, AggregateSteps, Trait, udf_name
+from catalog.functions.base import AggregateSteps, Side, Trait, udf_name
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.floats import overflow, to_single
 from catalog.functions.integers import CHECKS
@@ -23,8 +25,6 @@ from catalog.functions.registry import implement, mark
 from catalog.types import lookup
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.oids import NUMERIC
-
-Side = Callable[[Sequence[str], Sequence[TypeRef]], str | None]
 
 
 def call(name: str, argument: str = "{0}") -> str:
@@ -95,8 +95,8 @@ def _integer_sums() -> None:
 
 
 def _if_decimal(template: str) -> Side:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        return template.format(*arguments) if decimal_form(types[0]) else None
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+        return fill(template, *arguments) if decimal_form(types[0]) else None
 
     return side
 
@@ -228,16 +228,14 @@ def _booleans_and_bits() -> None:
 
 # ---- collecting aggregates ----
 
-_CONSTANT_TEXT = re.compile(r"'(?:[^']|'')*'(?:::VARCHAR)?|CAST\((?:'(?:[^']|'')*'|\$\d+) AS VARCHAR\)")
 
-
-def _string_agg_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _string_agg_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     """DuckDB's separator is one constant for all rows; PostgreSQL's is an argument of each row, and NULL an empty
     one."""
-    if not _CONSTANT_TEXT.fullmatch(arguments[1]):
+    separator = arguments[1]
+    if constant_text(separator) is None and not isinstance(separator, Parameter):
         return None
-    separator = f", coalesce({arguments[1]}, ''){ORDER_MARK}"
-    return call("string_agg", "{0}").format(arguments[0]).replace(ORDER_MARK, separator)
+    return fill(call("string_agg").replace(ORDER_MARK, f", coalesce({{1}}, ''){ORDER_MARK}"), *arguments)
 
 
 def _joining(empty: Any) -> AggregateSteps:
@@ -256,11 +254,11 @@ def _joining(empty: Any) -> AggregateSteps:
     return _nothing, step, lambda state: None if state is None else empty.join(state)
 
 
-def _array_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str:
+def _array_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql:
     argument = arguments[0]
     if types[0].oid == NUMERIC and decimal_form(types[0]):
-        argument = f"CAST({argument} AS VARCHAR)"
-    return call("list").format(argument)
+        argument = CastTo(argument, VARCHAR)
+    return fill(call("list"), argument)
 
 
 def _append(state: Any, value: Any) -> Any:

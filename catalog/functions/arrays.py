@@ -12,8 +12,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from catalog.duckdb.nodes import Sql
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext, Trait
+from catalog.functions.base import CallContext, Side, Trait
 from catalog.functions.comparison import PLAIN_ELEMENTS
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.functions.registry import implement, mark
@@ -24,7 +25,6 @@ from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings, TypeRef
 from catalog.types.user import FIRST_USER_OID
 
 Key = Callable[[Any], Any]
-Side = Callable[[Sequence[str], Sequence[TypeRef]], str | None]
 _INT_MAX = 2147483647
 
 
@@ -339,7 +339,7 @@ _PLAIN = PLAIN_ELEMENTS | oids.TIMESTAMPS
 def _plain(template: str) -> Side:
     """The template where the elements are plain."""
 
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         elements = {element_of(reference.oid) for reference in types} - {0}
         return evaluate_once(arguments, template) if elements <= _PLAIN else None
 

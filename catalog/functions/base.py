@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from catalog.duckdb.nodes import Sql
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 
 
@@ -147,7 +148,9 @@ class CallContext:
     format: FormatSettings = DEFAULT_FORMAT  # how values turn into text: concat(), format(), string output
 
 
-DISTINCT_MARK, ORDER_MARK, FILTER_MARK = "/*distinct*/", "/*order*/", "/*filter*/"
+Side = Callable[[Sequence[Sql], Sequence[TypeRef]], Sql | None]
+"""What makes DuckDB SQL of a call, from its arguments and their types; None where only the UDF is exact."""
+DuckSide = str | Side | None
 
 AggregateSteps = tuple[Callable[..., object], Callable[..., object], Callable[..., object]]
 
@@ -169,16 +172,16 @@ class Implementation:
     it makes the callable, once, at planning; `python` is then None.
 
     `duckdb` receives the SQL of each argument (already of the DuckDB forms of the declared argument types) and gives
-    SQL. It is a str.format template ('({0} + {1})'), or a callable for what a template cannot say: it is given the
-    arguments' SQL and types, and gives None where only the UDF is exact. A numeric argument's TypeRef has a numeric
-    modifier if the argument is physically DECIMAL(p,s), and -1 if it is VARCHAR ("general numeric"); when the callable
-    gives None, or there is none, numeric arguments go to the UDF as VARCHAR. `duckdb_result` says the physical type of
-    the result from the same TypeRefs, and is asked only if `duckdb` gave SQL (default: the declared result type; for
-    numeric that is VARCHAR); `duckdb_result_of` is the same where the arguments' SQL decides, too. `duckdb_udfs` are
-    the sources of the UDFs that the SQL calls by `udf_name`.
+    SQL, as trees (catalog/duckdb). It is a template ('({0} + {1})'), or a callable for what a template cannot say: it
+    is given the arguments and their types, and gives None where only the UDF is exact. A numeric argument's TypeRef has
+    a numeric modifier if the argument is physically DECIMAL(p,s), and -1 if it is VARCHAR ("general numeric"); when the
+    callable gives None, or there is none, numeric arguments go to the UDF as VARCHAR. `duckdb_result` says the physical
+    type of the result from the same TypeRefs, and is asked only if `duckdb` gave SQL (default: the declared result
+    type; for numeric that is VARCHAR); `duckdb_result_of` is the same where the arguments' SQL decides, too.
+    `duckdb_udfs` are the sources of the UDFs that the SQL calls by `udf_name`.
 
     Aggregates: `duckdb` gives SQL in which every aggregate call has the marks DISTINCT_MARK, ORDER_MARK and FILTER_MARK
-    (SQL comments, so that they do no harm if left): a caller replaces them by DISTINCT, ORDER BY and FILTER / OVER.
+    (catalog/duckdb/templates.py): a caller replaces them by DISTINCT, ORDER BY and FILTER / OVER.
     `python_aggregate` is (state maker, step(state, *arguments) -> state, final(state)); a step is not called for rows
     with a NULL argument, unless `steps_see_nulls`. An ordered-set aggregate's steps are called in the order of its
     WITHIN GROUP, and its direct arguments are the arguments of the state maker. `aggregate_for_types` makes the three
@@ -192,7 +195,7 @@ class Implementation:
     """
 
     python: Callable[..., object] | None = None
-    duckdb: str | Callable[[Sequence[str], Sequence[TypeRef]], str | None] | None = None
+    duckdb: DuckSide = None
     needs_context: bool = False
     python_aggregate: AggregateSteps | None = None
     duckdb_result: Callable[[Sequence[TypeRef]], TypeRef] | None = None
@@ -203,5 +206,5 @@ class Implementation:
     aggregate_for_types: Callable[[Sequence[TypeRef], TypeRef], AggregateSteps] | None = None
     steps_see_nulls: bool = False
     needs_session: bool = False  # the context's session too, so that only the engine's side can run it
-    duckdb_in_utc: str | Callable[[Sequence[str], Sequence[TypeRef]], str | None] | None = None
-    duckdb_result_of: Callable[[Sequence[str], Sequence[TypeRef]], TypeRef] | None = None
+    duckdb_in_utc: DuckSide = None
+    duckdb_result_of: Callable[[Sequence[Sql], Sequence[TypeRef]], TypeRef] | None = None

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 
+from catalog.duckdb.nodes import Sql, constant_text, fill
 from catalog.encodings import ENCODINGS, Encoding, usable_encoding
 from catalog.errors import SqlError
 from catalog.functions.base import Trait
@@ -160,8 +161,8 @@ def _hash(name: str) -> Callable[[bytes], bytes]:
     return lambda value: hashlib.new(name, value).digest()
 
 
-def _encode_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-    return f"lower(hex({arguments[0]}))" if arguments[1].startswith("'hex'") else None
+def _encode_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+    return fill("lower(hex({}))", arguments[0]) if constant_text(arguments[1]) == "hex" else None
 
 
 def _register() -> None:

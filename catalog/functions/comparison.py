@@ -11,8 +11,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from catalog.duckdb.nodes import Sql, fill
 from catalog.errors import SqlError
-from catalog.functions.base import Trait
+from catalog.functions.base import Side, Trait
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
 from catalog.types import element_of, lookup, oids
@@ -138,11 +139,11 @@ def _order_of_fields(left: Sequence[SqlType], right: Sequence[SqlType]) -> Calla
 PLAIN_ELEMENTS = oids.WHOLE_NUMBERS | oids.VARYING_TEXTS | {oids.BOOL, oids.DATE, oids.UUID}
 
 
-def _array_equality(symbol: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _array_equality(symbol: str) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         if element_of(types[0].oid) not in PLAIN_ELEMENTS:
             return None
-        return f"({arguments[0]} {symbol} {arguments[1]})"
+        return fill(f"({{}} {symbol} {{}})", *arguments)
 
     return side
 

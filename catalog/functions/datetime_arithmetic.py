@@ -9,19 +9,19 @@ complaint about its own upper one is translated (a timestamp in a column ends 30
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from catalog.duckdb.nodes import Constant, Sql, fill
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext, Trait, udf_name
+from catalog.functions.base import CallContext, Side, Trait, udf_name
 from catalog.functions.datetime_casts import (
     date_to_timestamp,
     date_to_timestamptz,
     order,
 )
 from catalog.functions.duckdb_errors import sql_error_call
-from catalog.functions.duckdb_sql import evaluate_once, once
+from catalog.functions.duckdb_sql import bind_once, once
 from catalog.functions.registry import implement
 from catalog.types import oids
 from catalog.types.base import Interval, TypeRef
@@ -179,29 +179,26 @@ def _times() -> None:
 # ---- intervals ----
 
 
-_PARTS = re.compile(
-    r"\(to_months\(\((-?\d+)\)::INTEGER\) \+ to_days\(\((-?\d+)\)::INTEGER\)"
-    r" \+ to_microseconds\(\((-?\d+)\)::BIGINT\)\)"
-)
 _EXACT = 1 << 53  # up to which a product of whole numbers is exact as a float
 
 
-def _times_whole(source: str, interval: int) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+def _times_whole(source: str, interval: int) -> Side:
     """An interval that is known beforehand (the argument of that number), times a whole number: nothing is carried
     from its months to its days. What is not whole, or large, is the UDF's."""
 
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        found = _PARTS.fullmatch(arguments[interval])
-        if found is None:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+        constant = arguments[interval]
+        if not isinstance(constant, Constant) or not isinstance(constant.value, Interval):
             return None
-        months, days, microseconds = map(int, found.groups())
+        months, days, microseconds = constant.value
         most = min((1 << 31) // (abs(months) + 1), (1 << 31) // (abs(days) + 1), _EXACT // (abs(microseconds) + 1))
-        call = ", ".join("{0}" if number != interval else arguments[interval] for number in range(2))
+        call = ", ".join("{0}" if number != interval else "{1}" for number in range(2))
         parts = f"to_days(CAST({{0}} AS INTEGER) * {days}) + to_microseconds(CAST({{0}} AS BIGINT) * {microseconds})"
         product = f"to_months(CAST({{0}} AS INTEGER) * {months}) + {parts}"
         test = f"{{0}} = trunc({{0}}) AND abs({{0}}) < {most}"
         other = f"WHEN {{0}} IS NOT NULL THEN {udf_name(source)}({call})"
-        return evaluate_once([arguments[1 - interval]], f"CASE WHEN {test} THEN {product} {other} END")
+        template = f"CASE WHEN {test} THEN {product} {other} END"
+        return bind_once([arguments[1 - interval]], lambda factor: fill(template, factor, constant))
 
     return side
 

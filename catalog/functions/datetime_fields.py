@@ -7,13 +7,14 @@ field that goes on growing (year, epoch, ...) of an infinite timestamp is infini
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from catalog.duckdb.nodes import CastTo, Sql, constant_text
+from catalog.duckdb.types import TIMESTAMP
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext
+from catalog.functions.base import CallContext, Side
 from catalog.functions.datetime_casts import date_to_timestamp
 from catalog.functions.datetime_zones import named_zone
 from catalog.functions.duckdb_errors import sql_error_call
@@ -433,7 +434,6 @@ def bin_timestamp(stride: Interval, value: int, origin: int) -> int:
 
 # ---- in DuckDB, where the field is a constant ----
 
-_WORD = re.compile(r"'([A-Za-z_]+)'(?:::VARCHAR)?|CAST\('([A-Za-z_]+)' AS VARCHAR\)")
 # Fields that DuckDB computes as PostgreSQL does for finite values after 1 BC, with the digits of the result.
 _NATIVE_FIELDS = {"year": 10, "month": 10, "day": 10, "quarter": 10, "dow": 10, "isodow": 10, "doy": 10, "week": 10,
                   "isoyear": 10, "hour": 10, "minute": 10}  # fmt: skip
@@ -441,12 +441,12 @@ _FIRST = {"DATE": "DATE '0001-01-01'", "TIMESTAMP": "TIMESTAMP '0001-01-01 00:00
 _BEFORE = sql_error_call("0A000", "date and time fields of a column before 1 AD, or infinite, are not supported")
 
 
-def _constant_unit(argument: str, oid: int, special: bool = True) -> str | None:
-    match = _WORD.fullmatch(argument)
-    if match is None:
+def _constant_unit(argument: Sql, oid: int, special: bool = True) -> str | None:
+    word = constant_text(argument)
+    if word is None:
         return None
     try:
-        return unit_of(match[1] or match[2], oid, special)
+        return unit_of(word, oid, special)
     except SqlError:
         return None
 
@@ -473,8 +473,8 @@ def _field_sql(unit: str, kind: str) -> tuple[str, TypeRef, str] | None:
     return _WITH_FRACTION.get(unit)
 
 
-def _extract_side(kind: str, oid: int, numeric: bool) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _extract_side(kind: str, oid: int, numeric: bool) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         unit = _constant_unit(arguments[0], oid)
         found = _field_sql(unit, kind) if unit else None
         if found is None:
@@ -488,15 +488,13 @@ def _extract_side(kind: str, oid: int, numeric: bool) -> Callable[[Sequence[str]
     return side
 
 
-def _of_midnight(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _of_midnight(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     """date_part of a date is that of its timestamp."""
-    return _extract_side("TIMESTAMP", oids.TIMESTAMP, False)(
-        (arguments[0], f"CAST({arguments[1]} AS TIMESTAMP)"), types
-    )
+    return _extract_side("TIMESTAMP", oids.TIMESTAMP, False)((arguments[0], CastTo(arguments[1], TIMESTAMP)), types)
 
 
-def _extract_form(kind: str, oid: int) -> Callable[[Sequence[str], Sequence[TypeRef]], TypeRef]:
-    def form(arguments: Sequence[str], types: Sequence[TypeRef]) -> TypeRef:
+def _extract_form(kind: str, oid: int) -> Callable[[Sequence[Sql], Sequence[TypeRef]], TypeRef]:
+    def form(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> TypeRef:
         unit = _constant_unit(arguments[0], oid)
         found = _field_sql(unit, kind) if unit else None
         assert found is not None  # it is asked only where the side gave SQL
@@ -511,8 +509,8 @@ _TRUNCATED_NATIVELY = frozenset(
 _DUCKDB_UNITS = {"millisecond": "milliseconds", "microsecond": "microseconds"}
 
 
-def _truncate_side(oid: int) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _truncate_side(oid: int) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         unit = _constant_unit(arguments[0], oid, special=False)
         if unit not in _TRUNCATED_NATIVELY:
             return None

@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from catalog.duckdb.nodes import Sql, constant_text, fill
 from catalog.errors import SqlError
-from catalog.functions.base import CallContext, udf_name
+from catalog.functions.base import CallContext, Side, udf_name
 from catalog.functions.datetime_fields import iso_week_start, iso_year_and_week
-from catalog.functions.duckdb_sql import evaluate_once
+from catalog.functions.duckdb_sql import bind_once
 from catalog.functions.format_templates import ACTION, Node, date_template
 from catalog.functions.number_formatting import ordinal_suffix
 from catalog.functions.registry import implement
@@ -284,9 +285,8 @@ _STRFTIME = {
 _PATTERNS = re.compile(
     r"(YYYY|yyyy|IYYY|MM|mm|DDD|DD|dd|HH24|hh24|HH12|HH|MI|mi|SS(?!S)|ss(?!s)|US|IW|Mon|Dy|AM|PM)|([-/:., ]+)|(.)"
 )
-_TEMPLATE = re.compile(r"'([^']*)'(?:::VARCHAR)?")
 _WITH_FOUR_DIGITS = """CASE WHEN {0} BETWEEN TIMESTAMP '1000-01-02 00:00:00' AND TIMESTAMP '9999-12-30 00:00:00'
- THEN strftime({0}, '@') WHEN {0} IS NOT NULL THEN #({0}, $) END""".replace("\n", "")
+ THEN strftime({0}, '@') WHEN {0} IS NOT NULL THEN #({0}, {1}) END""".replace("\n", "")
 
 
 def _strftime(template: str) -> str | None:
@@ -299,14 +299,14 @@ def _strftime(template: str) -> str | None:
     return "".join(parts) or None
 
 
-def _by_strftime(source: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        template = _TEMPLATE.fullmatch(arguments[1])
-        words = None if template is None else _strftime(template[1])
+def _by_strftime(source: str) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+        template = constant_text(arguments[1])
+        words = None if template is None else _strftime(template)
         if words is None:
             return None
-        own = _WITH_FOUR_DIGITS.replace("#", udf_name(source)).replace("@", words).replace("$", arguments[1])
-        return evaluate_once(arguments[:1], own)
+        own = _WITH_FOUR_DIGITS.replace("#", udf_name(source)).replace("@", words)
+        return bind_once(arguments[:1], lambda time: fill(own, time, arguments[1]))
 
     return side
 

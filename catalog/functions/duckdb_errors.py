@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
+from catalog.duckdb.nodes import Raising, Sql, fill
 from catalog.errors import SqlError, stack_depth_exceeded
 
 _MARK = "SHOAL"
-_VOLATILE = re.compile(r"(?<!raise_)error(?=\('" + _MARK + ":)")
 _OWN = re.compile(_MARK + r":([0-9A-Z]{5}):(.*)", re.DOTALL)
 
 _PART, _NEWLINE = "\x1e", "\x1f"  # between message, detail and hint; in the place of a line's end
@@ -75,7 +75,7 @@ def sql_literal(text: str) -> str:
 
 
 def sql_error_call(sqlstate: str, message: str) -> str:
-    """SQL of an expression that raises; of type NULL, so that it fits into any CASE."""
+    """SQL of an expression that raises, for templates; of type NULL, so that it fits into any CASE."""
     return f"error({sql_literal(f'{_MARK}:{sqlstate}:{message}')})"
 
 
@@ -84,11 +84,14 @@ def sql_error_call_of(sqlstate: str, message_sql: str) -> str:
     return f"error({sql_literal(f'{_MARK}:{sqlstate}:')} || {message_sql})"
 
 
-def without_volatility(sql: str) -> str:
-    """The same SQL raising through `raise_error`, which the worker declares: DuckDB's own error() is volatile, and what
-    is volatile may not order a window, nor a DISTINCT aggregate. (No string literal of a user's can hold the call: its
-    quotes are doubled.)"""
-    return _VOLATILE.sub("raise_error", sql)
+def raising(sqlstate: str, message: str) -> Raising:
+    """An expression that raises, as a node."""
+    return Raising(sql_literal(f"{_MARK}:{sqlstate}:{message}"))
+
+
+def raising_with(sqlstate: str, message: Sql) -> Raising:
+    """The same with a message that is SQL itself, of type VARCHAR."""
+    return Raising(fill("{} || {}", sql_literal(f"{_MARK}:{sqlstate}:"), message))
 
 
 def udf_error_message(error: SqlError) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from catalog.duckdb.nodes import Sql, comma_list, fill
 from catalog.errors import SqlError
 from catalog.functions.aggregates import call
-from catalog.functions.base import AggregateSteps
+from catalog.functions.base import AggregateSteps, Side
 from catalog.functions.integers import comparisons
 from catalog.functions.registry import implement
 from catalog.types import element_of, lookup
@@ -55,25 +56,25 @@ def _between(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]
     return between
 
 
-def _literal(positions: Sequence[int]) -> str:
-    return f"[{', '.join(str(item) for item in positions)}]::BIGINT[]"
+def _literal(positions: Sequence[int]) -> Sql:
+    return fill("[{}]::BIGINT[]", comma_list(positions))
 
 
 def _every(types: Sequence[TypeRef]) -> list[int]:
     return [position for _, position in _enum(types[0].oid).labels]
 
 
-def _sql_of_end(last: bool) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _sql_of_end(last: bool) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         positions = _every(types)
-        return f"({positions[-1 if last else 0]})::BIGINT" if positions else None
+        return fill("({})::BIGINT", positions[-1 if last else 0]) if positions else None
 
     return side
 
 
-def _sql_between(arguments: Sequence[str], types: Sequence[TypeRef]) -> str:
-    low, high = (f"coalesce({argument}, x)" for argument in arguments)
-    return f"list_filter({_literal(_every(types))}, lambda x: x >= {low} AND x <= {high})"
+def _sql_between(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql:
+    every = _literal(_every(types))
+    return fill("list_filter({}, lambda x: x >= coalesce({}, x) AND x <= coalesce({}, x))", every, *arguments)
 
 
 def _extreme(name: str) -> None:

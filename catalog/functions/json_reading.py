@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
+from catalog.duckdb.nodes import Sql, constant_text
 from catalog.errors import SqlError
-from catalog.functions.base import Trait, udf_name
+from catalog.functions.base import Side, Trait, udf_name
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.functions.registry import implement, mark
 from catalog.types.base import Array, TypeRef
@@ -252,7 +253,7 @@ def _keys(name: str) -> Callable[[str], list[Any]]:
 
 # ---- in DuckDB ----
 
-_KEY = re.compile(r"'([A-Za-z0-9_ ]+)'(?:::VARCHAR)?")
+_KEY = re.compile(r"[A-Za-z0-9_ ]+")
 _FIELD_TEXT = """CASE json_type({0}, '$."@"') WHEN 'VARCHAR' THEN json_extract_string({0}, '$."@"')
  WHEN 'BIGINT' THEN json_extract_string({0}, '$."@"') WHEN 'UBIGINT' THEN json_extract_string({0}, '$."@"')
  WHEN 'BOOLEAN' THEN json_extract_string({0}, '$."@"') WHEN 'NULL' THEN NULL
@@ -260,14 +261,15 @@ _FIELD_TEXT = """CASE json_type({0}, '$."@"') WHEN 'VARCHAR' THEN json_extract_s
 EXISTS = """CASE WHEN json_type({0}) = 'OBJECT' THEN json_exists({0}, '$."@"') ELSE #({0}, '@') END"""
 
 
-def of_key(source: str, template: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+def of_key(source: str, template: str) -> Side:
     """Of canonical text and a plain key that is known beforehand. DuckDB's reader prints numbers with a fraction,
     objects and arrays in its own way: they, and what is no object where that matters, are the UDF's."""
     own = template.replace("\n", "").replace("#", udf_name(source))
 
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        key = _KEY.fullmatch(arguments[1])
-        return None if key is None else evaluate_once(arguments[:1], own.replace("@", key[1]))
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+        key = constant_text(arguments[1])
+        plain = key is not None and _KEY.fullmatch(key)
+        return evaluate_once(arguments[:1], own.replace("@", key)) if key is not None and plain else None
 
     return side
 

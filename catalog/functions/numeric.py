@@ -9,12 +9,13 @@ products and comparisons of DECIMALs are exact in DuckDB, or an error past 38 di
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from decimal import MIN_EMIN, ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, Overflow
 
+from catalog.duckdb.nodes import CastTo, Sql, constant_integer, fill
+from catalog.duckdb.types import DOUBLE, VARCHAR
 from catalog.errors import SqlError
-from catalog.functions.base import Trait
+from catalog.functions.base import Side, Trait
 from catalog.functions.integers import CHECKS, division_by_zero
 from catalog.functions.registry import implement, mark
 from catalog.types.base import TypeRef
@@ -304,60 +305,57 @@ def product_form(types: Sequence[TypeRef]) -> TypeRef:
     return decimal_type(min(_wide_first(left, right) + right, _MAX_DECIMAL_DIGITS), left_scale + right_scale)
 
 
-def _sum_side(symbol: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        return f"({arguments[0]} {symbol} {arguments[1]})" if _forms(types) else None
+def _sum_side(symbol: str) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+        return fill(f"({{}} {symbol} {{}})", *arguments) if _forms(types) else None
 
     return side
 
 
-def _product_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _product_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     forms = _forms(types)
     if forms is None or forms[0][1] + forms[1][1] > _MAX_DECIMAL_DIGITS:
         return None
     (left, left_scale), (right, _) = forms
     first = arguments[0]
     if _wide_first(left, right) != left:
-        first = f"CAST({first} AS DECIMAL({_wide_first(left, right)}, {left_scale}))"
-    return f"({first} * {arguments[1]})"
+        first = fill("CAST({} AS DECIMAL({}, {}))", first, _wide_first(left, right), left_scale)
+    return fill("({} * {})", first, arguments[1])
 
 
-def _comparison_side(symbol: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _comparison_side(symbol: str) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         forms = _forms(types)
         if forms is None or max(p - s for p, s in forms) + max(s for _, s in forms) > _MAX_DECIMAL_DIGITS:
             return None
-        return f"({arguments[0]} {symbol} {arguments[1]})"
+        return fill(f"({{}} {symbol} {{}})", *arguments)
 
     return side
 
 
-def _unary_side(template: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        return template.format(arguments[0]) if decimal_form(types[0]) else None
+def _unary_side(template: str) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+        return fill(template, *arguments) if decimal_form(types[0]) else None
 
     return side
 
 
-_INTEGER_CONSTANT = re.compile(r"\(?(?:CAST\()?\(?(\d+)\)?(?:::INTEGER| AS INTEGER\))?\)?")
-
-
-def _round_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _round_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     form = decimal_form(types[0])
     if form is None:
         return None
-    return f"CAST({arguments[0]} AS DECIMAL({min(form[0] - form[1] + 1, _MAX_DECIMAL_DIGITS)}, 0))"
+    return fill("CAST({} AS DECIMAL({}, 0))", arguments[0], min(form[0] - form[1] + 1, _MAX_DECIMAL_DIGITS))
 
 
-def _round_to_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _round_to_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     """round(x, constant) of a DECIMAL, as text: the scale of the result is not known from the types alone."""
-    form, match = decimal_form(types[0]), _INTEGER_CONSTANT.fullmatch(arguments[1])
-    if form is None or match is None:
+    form, digits = decimal_form(types[0]), constant_integer(arguments[1])
+    if form is None or digits is None or digits < 0:
         return None
-    precision = form[0] - form[1] + 1 + int(match[1])
+    precision = form[0] - form[1] + 1 + digits
     if precision > _MAX_DECIMAL_DIGITS:
         return None
-    return f"CAST(CAST({arguments[0]} AS DECIMAL({precision}, {match[1]})) AS VARCHAR)"
+    return fill("CAST(CAST({} AS DECIMAL({}, {})) AS VARCHAR)", arguments[0], precision, digits)
 
 
 def _whole_form(types: Sequence[TypeRef]) -> TypeRef:
@@ -407,20 +405,20 @@ def to_float4(value: Decimal) -> float:
     return parse_float4(format_numeric(value))
 
 
-def _to_double_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _to_double_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     form = decimal_form(types[0])
     if form is None:
         return None
     # Up to 15 digits both coefficient and power of ten are exact doubles, so their quotient is rounded once; past that
     # the text form is what gives the nearest double.
-    return f"CAST({arguments[0]} AS DOUBLE)" if form[0] <= 15 else f"CAST(CAST({arguments[0]} AS VARCHAR) AS DOUBLE)"
+    return CastTo(arguments[0] if form[0] <= 15 else CastTo(arguments[0], VARCHAR), DOUBLE)
 
 
 def _from_integer_form(precision: int) -> Callable[[Sequence[TypeRef]], TypeRef]:
     return lambda types: decimal_type(precision, 0)
 
 
-def _to_integer_side(duck: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+def _to_integer_side(duck: str) -> Side:
     return _unary_side(f"CAST({{0}} AS {duck})")
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from catalog.duckdb.nodes import Sql, constant_text, fill
 from catalog.errors import SqlError
-from catalog.functions.base import Trait
+from catalog.functions.base import Side, Trait
 from catalog.functions.case_mapping import ascii_lower, lower
 from catalog.functions.registry import implement, mark
 from catalog.remembering import remembering
@@ -224,8 +225,6 @@ def _bytes_like(value: bytes, pattern: bytes) -> bool:
 
 # ---- the DuckDB side ----
 
-_CONSTANT = re.compile(r"(?:CAST\()?'((?:[^']|'')*)'(?:::VARCHAR| AS VARCHAR\))?")
-
 
 def _retries(pattern: str) -> bool:
     """Whether DuckDB tries the parts of a pattern at every place that fits those before them: it does where a character
@@ -233,18 +232,18 @@ def _retries(pattern: str) -> bool:
     return pattern.strip("%").count("%") > 1 and ("_" in pattern or "\\" in pattern)
 
 
-def _like_side(negated: bool, fold: bool) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
+def _like_side(negated: bool, fold: bool) -> Side:
     """DuckDB's LIKE has no escape character of its own accord, and complains of a dangling one at other times: so only
     for constant patterns, where both can be seen."""
     symbol = "NOT LIKE" if negated else "LIKE"
 
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-        constant = _CONSTANT.fullmatch(arguments[1])
-        if constant is None or _ends_with_escape(constant[1]) or _retries(constant[1]):
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+        pattern = constant_text(arguments[1])
+        if pattern is None or _ends_with_escape(pattern) or _retries(pattern):
             return None
-        escape = " ESCAPE '\\'" if "\\" in constant[1] else ""
-        left, right = (f"lower({argument})" for argument in arguments) if fold else arguments
-        return f"({left} {symbol} {right}{escape})"
+        escape = " ESCAPE '\\'" if "\\" in pattern else ""
+        template = "(lower({}) {} lower({}){})" if fold else "({} {} {}{})"
+        return fill(template, arguments[0], symbol, arguments[1], escape)
 
     return side
 

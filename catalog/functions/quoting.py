@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from catalog.duckdb.nodes import Call, CastTo, Sql, fill, join_parts
+from catalog.duckdb.types import VARCHAR
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, mark
@@ -104,17 +106,17 @@ def _joined(separator: str, texts: Sequence[str]) -> str:
 _DUCKDB_TEXT = oids.INTEGERS | oids.COLLATABLE | {oids.UNKNOWN}
 
 
-def _concat_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _concat_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     """DuckDB's concat() also leaves NULLs out; only for types whose text is the same in both."""
     if not arguments or any(ref.oid not in _DUCKDB_TEXT for ref in types):
         return None
-    return f"concat({', '.join(arguments)})"
+    return Call("concat", arguments)
 
 
-def _concat_ws_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _concat_ws_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     if len(arguments) < 2 or any(ref.oid not in _DUCKDB_TEXT for ref in types):
         return None
-    return f"concat_ws({', '.join(arguments)})"
+    return Call("concat_ws", arguments)
 
 
 def _cast_to_text(oid: int) -> Callable[[CallContext, Any], str]:
@@ -136,10 +138,10 @@ def _any_then_text(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., o
     return lambda context, left, right: show(context, left) + right
 
 
-def _anytext_side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _anytext_side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     if any(ref.oid not in _DUCKDB_TEXT or ref.oid == oids.BPCHAR for ref in types):
         return None
-    return f"({' || '.join(f'CAST({argument} AS VARCHAR)' for argument in arguments)})"
+    return fill("({})", join_parts(" || ", [CastTo(argument, VARCHAR) for argument in arguments]))
 
 
 # ---- format ----

@@ -31,7 +31,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from catalog.functions.base import Aggregate, AggregateSteps, Cast, Function, Implementation, Operator, Trait
+from catalog.duckdb.nodes import Sql
+from catalog.functions.base import Aggregate, AggregateSteps, Cast, DuckSide, Function, Implementation, Operator, Trait
 from catalog.types import oids
 from catalog.types.base import TypeRef
 
@@ -286,7 +287,6 @@ def is_inner(oid: int) -> bool:
 # ---- implementations ------------------------------------------------------------------------------------------------
 
 _Python = TypeVar("_Python", bound=Callable[..., object])
-DuckSide = str | Callable[[Sequence[str], Sequence[TypeRef]], str | None] | None
 
 
 def implement(
@@ -304,7 +304,7 @@ def implement(
     aggregate_for_types: Callable[[Sequence[TypeRef], TypeRef], AggregateSteps] | None = None,
     steps_see_nulls: bool = False,
     duckdb_in_utc: DuckSide = None,
-    duckdb_result_of: Callable[[Sequence[str], Sequence[TypeRef]], TypeRef] | None = None,
+    duckdb_result_of: Callable[[Sequence[Sql], Sequence[TypeRef]], TypeRef] | None = None,
     needs_session: bool = False,
     compares: str = "",
     traits: Sequence[Trait] = (),

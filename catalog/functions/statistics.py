@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from catalog.duckdb.nodes import Sql, fill
 from catalog.errors import SqlError
 from catalog.functions.aggregates import accumulate, call
-from catalog.functions.base import AggregateSteps, Function, udf_name
+from catalog.functions.base import AggregateSteps, Function, Side, udf_name
 from catalog.functions.floats import overflow
 from catalog.functions.numeric import (
     decimal_form,
@@ -98,8 +99,8 @@ def _declare_final(oid: int, name: str, sample: bool, root: bool) -> str:
 _LONGEST_SQUARED = 15  # digits of a DECIMAL whose squares can be summed within 38 digits
 
 
-def _exact_side(source: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str | None]:
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _exact_side(source: str) -> Side:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
         form, wide = decimal_form(types[0]), "BIGINT"
         if types[0].oid == NUMERIC:
             if form is None or form[0] > _LONGEST_SQUARED or 2 * form[1] > 38:
@@ -109,7 +110,7 @@ def _exact_side(source: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str
         squares = f"list_sum(list_transform({call('list')}, lambda v: CAST(v AS {wide}) * CAST(v AS {wide})))"
         parts = (call("count"), call("sum"), squares)
         texts = ", ".join(f"CAST({part} AS VARCHAR)" for part in parts)
-        return f"{udf_name(source)}({texts})".format(arguments[0])
+        return fill(f"{udf_name(source)}({texts})", *arguments)
 
     return side
 

@@ -12,8 +12,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from catalog.duckdb.nodes import Sql, fill
 from catalog.errors import SqlError
-from catalog.functions.base import Trait
+from catalog.functions.base import Side, Trait
 from catalog.functions.case_mapping import lower, lower_character, upper, upper_character
 from catalog.functions.character_classes import is_alphanumeric
 from catalog.functions.duckdb_errors import sql_error_call
@@ -273,12 +274,12 @@ _SPLIT_SQL = (
 )
 
 
-def _pad_side(name: str) -> Callable[[Sequence[str], Sequence[TypeRef]], str]:
+def _pad_side(name: str) -> Side:
     """DuckDB refuses an empty fill; with one, PostgreSQL only cuts."""
 
-    def side(arguments: Sequence[str], types: Sequence[TypeRef]) -> str:
+    def side(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql:
         if len(arguments) == 2:
-            return f"{name}({arguments[0]}, {arguments[1]}, ' ')"
+            return fill(f"{name}({{}}, {{}}, ' ')", *arguments)
         template = (
             "(CASE WHEN {2} = '' THEN left({0}, CASE WHEN {1} < 0 THEN 0 ELSE {1} END) ELSE @({0}, {1}, {2}) END)"
         )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 
+from catalog.duckdb.nodes import Sql, columns_of, fill
 from catalog.errors import SqlError
 from catalog.functions.base import Function, Trait, udf_name
 from catalog.functions.numeric import multiply, to_integer
@@ -200,7 +201,6 @@ def _skip(text: str, position: int) -> int:
 _SLICE = 0.05  # seconds between two looks at whether the query is to stop
 _CHUNK = 2048  # rows that DuckDB hands to a function at once
 _SLEEP_SLICE = 9102
-_COLUMN = re.compile(r"\bq\d+\.")
 
 
 def _sleep_slice(row: int, seconds: float) -> str:
@@ -211,19 +211,19 @@ def _sleep_slice(row: int, seconds: float) -> str:
     return ""
 
 
-def _sleep_side(seconds: str) -> str:
-    rows = f"CAST(ceil(greatest({seconds}, 0) / {_SLICE}) * {_CHUNK} AS BIGINT)"
-    slices = f"(SELECT max({udf_name('sleep_slice')}(r.i, {seconds})) FROM range({rows}) AS r(i))"
-    return f"(CASE WHEN {seconds} IS NOT NULL THEN coalesce({slices}, '') END)"
+_SLEEP = (
+    f"(CASE WHEN {{0}} IS NOT NULL THEN coalesce((SELECT max({udf_name('sleep_slice')}(r.i, {{0}})) "
+    f"FROM range(CAST(ceil(greatest({{0}}, 0) / {_SLICE}) * {_CHUNK} AS BIGINT)) AS r(i)), '') END)"
+)
 
 
-def _sleep(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
+def _sleep(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
     """Only with a constant: a query may not sleep a row."""
-    return None if _COLUMN.search(arguments[0]) else _sleep_side(arguments[0])
+    return None if any(columns_of(arguments[0])) else fill(_SLEEP, *arguments)
 
 
-def _sleep_for(arguments: Sequence[str], types: Sequence[TypeRef]) -> str | None:
-    return None if _COLUMN.search(arguments[0]) else _sleep_side(f"CAST(epoch({arguments[0]}) AS DOUBLE)")
+def _sleep_for(arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+    return _sleep([fill("CAST(epoch({}) AS DOUBLE)", *arguments)], types)
 
 
 def _register() -> None:

@@ -5,7 +5,8 @@ FILTER_MARK is where the caller puts OVER (...), as in aggregates.
 
 from __future__ import annotations
 
-from catalog.functions.base import FILTER_MARK, Trait
+from catalog.duckdb.templates import FILTER_MARK
+from catalog.functions.base import Trait
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.registry import implement
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from catalog import types
+from catalog.duckdb.types import DecimalType, ListType, parse_type
 from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array
@@ -58,10 +59,11 @@ def literal(value: Any, duckdb_type: str) -> str:
     """An internal-form value as SQL of exactly this DuckDB type. Raises 0A000 for one that the type cannot hold."""
     if value is None:
         return f"CAST(NULL AS {duckdb_type})"
-    if duckdb_type.endswith("[]"):
-        return _list(value, duckdb_type)
-    if duckdb_type.startswith("DECIMAL("):
-        return _decimal(value, duckdb_type)
+    form = parse_type(duckdb_type)
+    if isinstance(form, ListType):
+        return _list(value, form)
+    if isinstance(form, DecimalType):
+        return _decimal(value, form)
     write = _WRITERS.get(duckdb_type)
     return write(value) if write is not None else f"CAST({quote_text(str(value))} AS {duckdb_type})"
 
@@ -105,25 +107,24 @@ def _interval(value: Any) -> str:
     )
 
 
-def _list(value: Any, duckdb_type: str) -> str:
+def _list(value: Any, form: ListType) -> str:
     if len(value.dimensions) > 1 or value.lower_bounds not in ((), (1,)):
         raise ShapedArray
-    elements = ", ".join(literal(element, duckdb_type[:-2]) for element in value.elements)
-    return f"CAST([{elements}] AS {duckdb_type})"
+    elements = ", ".join(literal(element, str(form.element)) for element in value.elements)
+    return f"CAST([{elements}] AS {form})"
 
 
-def _decimal(value: Any, duckdb_type: str) -> str:
-    precision, scale = map(int, duckdb_type[8:-1].split(","))
+def _decimal(value: Any, form: DecimalType) -> str:
     number = Decimal(value)
     exponent = number.as_tuple().exponent
     exact = isinstance(exponent, int)
     if exact:
         digits = number.normalize().as_tuple()
         trailing = digits.exponent if isinstance(digits.exponent, int) else 0
-        exact = not number or (-trailing <= scale and number.adjusted() < precision - scale)
+        exact = not number or (-trailing <= form.scale and number.adjusted() < form.precision - form.scale)
     if not exact:
-        not_supported(f"numeric value {number} as {duckdb_type} in an analytic query")
-    return f"CAST('{number:f}' AS {duckdb_type})"
+        not_supported(f"numeric value {number} as {form} in an analytic query")
+    return f"CAST('{number:f}' AS {form})"
 
 
 _WRITERS: dict[str, Callable[[Any], str]] = {

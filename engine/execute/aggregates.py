@@ -16,7 +16,7 @@ from catalog.functions.base import AggregateSteps, Trait
 from catalog.functions.registry import has_trait, implementation
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
-from engine.execute.measured import write_kept
+from engine.execute.measured import write_kept, write_kept_value
 from engine.execute.ordering import each_once, sort_function, sort_rows
 from engine.execute.records import Levels, known_type
 from engine.sql import tree
@@ -112,7 +112,7 @@ class GroupWriter:
             code.line("group = find_group(group_key)")
             with code.block("if group is None:"):
                 code.line(f"groups[group_key] = group = {self._new_group(with_values=True)}")
-                code.line("if memory.seen: memory.keep(group_key)")
+                write_kept_value(code, "group_key")
         for position, aggregate in enumerate(self.kept.aggregates, len(self.kept.values)):
             depth = code.depth
             self._step_one(position, aggregate)
@@ -130,7 +130,7 @@ class GroupWriter:
             if not value.atom:
                 name = code.temporary()
                 code.line(f"{name} = {value.source}")
-                value = Value(name, value.nullable, atom=True)
+                value = value.with_name(name)
             values.append(value)
         steps = None if counts_rows(aggregate) else steps_of(aggregate)
         if not sees_nulls(aggregate):
@@ -148,7 +148,7 @@ class GroupWriter:
             step = code.constant(steps[1], "step")
             code.line(f"group[{position}] = {step}({', '.join([f'group[{position}]', *sources])})")
             if aggregate.function.name.endswith("_agg"):  # its state has all values that it was given
-                code.line(f"if memory.seen: memory.keep(({''.join(source + ', ' for source in sources)}))")
+                write_kept_value(code, f"({''.join(source + ', ' for source in sources)})")
 
     def finish(self) -> None:
         """Opens the loop over the groups, with final values and HAVING; what follows is written inside it."""

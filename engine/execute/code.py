@@ -9,13 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
+from string import Formatter
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class LineUse:
+    """What a line of a plan's function has to do with, and what the function begins with therefore: bits, as plain
+    numbers, which cost less than those of an IntFlag while small statements are planned."""
+
+    NOTHING = 0
+    GET = 1  # a row or an entry by its key
+    SCAN = 2  # those between two keys
+    COUNT = 4  # n, of rows
+    METER = 8  # the meter of the statement (measured.py)
+    KEPT = 16  # the meter too, and only to tell it of a row that is put aside
 
 
 class NotOnRowPath(Exception):  # noqa: N818
     """Raised while compiling: the row path does not do this, the columnar path is to be tried."""
+
+
+class Guard(NamedTuple):
+    """A test that is passed before a strict call: that a value is not NULL, or a tuple, which only `computes`."""
+
+    source: str
+    computes: bool = False
+
+    @property
+    def test(self) -> str:
+        return self.source if self.computes else f"{self.source} is not None"
+
+    @property
+    def negation(self) -> str:
+        return f"not {self.source}" if self.computes else f"{self.source} is None"
+
+
+@lru_cache(4096)
+def slot_uses(template: str) -> tuple[int, ...]:
+    """How often a template has each of its numbered slots."""
+    slots = [int(name) for _, name, _, _ in Formatter().parse(template) if name]
+    return tuple(slots.count(number) for number in range(max(slots, default=-1) + 1))
 
 
 class Code:
@@ -40,7 +76,10 @@ class Code:
         self.when_written: list[tuple[str, Callable[[bool], object]]] = []
         self.small = False  # a brief plan in which nothing large can be made: it does not mind large values
         self._known: dict[int, str] = {}
+        self.large_calls = 0  # how many calls have been made whose results may be large (measured.py)
+        self.asks_context = False  # there is a call that the context is given to
         self._lines: list[str] = []
+        self._uses: list[int] = []  # of each line
         self._depth = 0
         self._count = 0
 
@@ -65,8 +104,9 @@ class Code:
             self.names[known] = value  # keeps the object alive, so its id stays its own
         return known
 
-    def line(self, text: str) -> None:
+    def line(self, text: str, use: int = LineUse.NOTHING) -> None:
         self._lines.append("    " * self._depth + text)
+        self._uses.append(use)
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
@@ -79,9 +119,9 @@ class Code:
             self.line("pass")
         self._depth -= 1
 
-    def indent(self, header: str) -> None:
+    def indent(self, header: str, use: int = LineUse.NOTHING) -> None:
         """Opens a block that stays open until `dedent`: what follows goes inside it."""
-        self.line(header)
+        self.line(header, use)
         self._depth += 1
 
     def name_value(self, value: object, hint: str) -> str:
@@ -104,20 +144,31 @@ class Code:
         """How many lines there are."""
         return len(self._lines)
 
-    def text_from(self, position: int) -> str:
-        return "\n".join(self._lines[position:])
+    def uses_from(self, position: int) -> int:
+        """What the lines from `position` on have to do with."""
+        return reduce(or_, self._uses[position:], LineUse.NOTHING)
 
-    def leave_out(self, position: int, beginning: str) -> None:
-        """Takes lines that begin so away."""
-        self._lines[position:] = [line for line in self._lines[position:] if not line.lstrip().startswith(beginning)]
+    def leave_out(self, position: int, use: int) -> None:
+        """Takes lines of this use away."""
+        kept = [place for place in range(position, len(self._lines)) if self._uses[place] != use]
+        self._lines[position:] = [self._lines[place] for place in kept]
+        self._uses[position:] = [self._uses[place] for place in kept]
 
     def insert(self, position: int, lines: list[str]) -> None:
         """Puts lines at the top level of a function before what is at `position`."""
         self._lines[position:position] = [f"    {line}" for line in lines]
+        self._uses[position:position] = [LineUse.NOTHING] * len(lines)
 
-    def insert_at(self, position: int, depth: int, line: str) -> None:
+    def insert_at(self, position: int, depth: int, line: str, use: int) -> None:
         """Puts a line before what is at `position`."""
         self._lines.insert(position, "    " * depth + line)
+        self._uses.insert(position, use)
+
+    @property
+    def context_call(self) -> str:
+        """The source of what a function may ask of the statement that calls it."""
+        self.asks_context = True
+        return "context.call"
 
     @property
     def source(self) -> str:

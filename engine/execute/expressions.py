@@ -15,7 +15,6 @@ What cannot be compiled raises `NotOnRowPath`; the planner then gives the statem
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,7 +36,7 @@ from catalog.types.oid import bits_kept
 from catalog.types.oids import BOOL, JSON_TYPES, NAME, NAMED_TYPES, RECORD, RECORDS
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
-from engine.execute.code import Code, NotOnRowPath
+from engine.execute.code import Code, Guard, NotOnRowPath, slot_uses
 from engine.execute.context import ExecContext, begin_meter
 from engine.execute.measured import is_slow, may_last, measured_call, measured_cast
 from engine.execute.python_sides import comparison, equality_of, named_codec, python_side, same_equality
@@ -50,7 +49,6 @@ _SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 _FOLDED = 1 << 20  # bytes that a constant may take
 _ATOMS = (tree.Const, tree.Param, tree.Var)
 _MANY_ELEMENTS = 32
-_TEMPORARY = re.compile(r"[tv]\d+")  # names of what is computed once
 
 
 def _cannot_fail(expression: tree.Expr) -> bool:
@@ -69,12 +67,18 @@ def _compares_rows(function: Function, types: Sequence[TypeRef]) -> bool:
 @dataclass(frozen=True, slots=True)
 class Value:
     """The source of a compiled expression. `atom`: a name or literal that costs nothing to repeat. `place`: where it
-    lies in a decoded row that is at hand as a whole: the row's name, how many columns it has, which one it is."""
+    lies in a decoded row that is at hand as a whole: the row's name, how many columns it has, which one it is. `made`:
+    a name of what was computed."""
 
     source: str
     nullable: bool = True
     atom: bool = False
     place: tuple[str, int, int] | None = None
+    made: bool = False
+
+    def with_name(self, name: str) -> Value:
+        """The value under a name that is bound to it."""
+        return Value(name, self.nullable, atom=True, made=True)
 
 
 NULL = Value("None", nullable=True, atom=True)
@@ -139,7 +143,7 @@ class ExpressionCompiler:
                     if (known := self._fold(expression)) is not None:
                         return "True" if known[0] is True else "False"
                     guards, call, _ = self._strict_call(expression)
-                    return f"({' and '.join([*guards, call])})" if guards else call
+                    return f"({' and '.join([*[guard.test for guard in guards], call])})" if guards else call
                 case tree.ScalarArrayOp():
                     return self._array_operation(expression, truth=True)
                 case tree.SubLink() if self.sublink_truth is not None:
@@ -161,7 +165,7 @@ class ExpressionCompiler:
                 case tree.FuncExpr() if expression.function.strict and expression.type.oid == BOOL:
                     guards, call, total = self._strict_call(expression)
                     negated = f"not {call}" if total else f"{call} is False"
-                    return f"({' and '.join([*guards, negated])})"
+                    return f"({' and '.join([*[guard.test for guard in guards], negated])})"
         found = self.value(expression)
         return f"({found.source} is False)" if found.nullable else f"(not {found.source})"
 
@@ -173,7 +177,7 @@ class ExpressionCompiler:
         if found.atom:
             return found.source, found
         name = self.code.temporary()
-        return f"({name} := {found.source})", Value(name, found.nullable, atom=True)
+        return f"({name} := {found.source})", found.with_name(name)
 
     # ---- leaves -----------------------------------------------------------------------------------------------------
 
@@ -199,14 +203,14 @@ class ExpressionCompiler:
 
     def _sql_value(self, expression: tree.SqlValueFunction) -> Value:
         function = sql_value_function(expression.name, expression.precision)
-        return Value(f"{self.code.constant(function, expression.name)}(context.call)", nullable=True)
+        return Value(f"{self.code.constant(function, expression.name)}({self.code.context_call})", nullable=True)
 
     def _current_of(self, expression: tree.CurrentOf) -> Value:
         """The row was found by it."""
         return Value("True", nullable=False, atom=True)
 
     def _next_value(self, expression: tree.NextValueExpr) -> Value:
-        return Value(f"context.call.session.next_value({expression.sequence})", nullable=False)
+        return Value(f"{self.code.context_call}.session.next_value({expression.sequence})", nullable=False)
 
     def _sub_link(self, expression: tree.SubLink) -> Value:
         if self.sublink is None:
@@ -216,8 +220,9 @@ class ExpressionCompiler:
     # ---- calls ------------------------------------------------------------------------------------------------------
 
     def _call_source(
-        self, function: Function, arguments: Sequence[str], types: Sequence[TypeRef], result: TypeRef
+        self, function: Function, values: Sequence[Value], types: Sequence[TypeRef], result: TypeRef
     ) -> str:
+        arguments = [value.source for value in values]
         found = implementation(function.source)
         if found is not None and found.python_source is not None and self._can_inline(found, arguments):
             self.code.names.update(found.python_names)
@@ -225,27 +230,27 @@ class ExpressionCompiler:
         else:
             python, needs_context = python_side(function, types, result)
             name = self.code.constant(python, function.name if function.name.isidentifier() else "f")
-            given = ["context.call", *arguments] if needs_context else list(arguments)
+            given = [self.code.context_call, *arguments] if needs_context else arguments
             call = f"{name}({', '.join(given)})"
             if may_last(types, result):
                 self.code.lasts = True
                 if found is None or found.duckdb is None:  # DuckDB's own go by its own limit
-                    self._count_call(arguments)
+                    self._count_call(values)
         return measured_call(self.code, call, function, result)
 
-    def _count_call(self, arguments: Sequence[str]) -> None:
+    def _count_call(self, arguments: Sequence[Value]) -> None:
         """Of a call that may take long with long arguments: whether these come from other calls."""
-        made = any("(" in source or _TEMPORARY.fullmatch(source) for source in arguments)
+        made = any(value.made or not value.atom for value in arguments)
         self.code.calls = max(self.code.calls, 2 if made else 1)
 
     def _can_inline(self, found: Implementation, arguments: Sequence[str]) -> bool:
         """Whether the template may be used: an argument that it repeats is a name, its globals clash with no others."""
         template, names = found.python_source or "", self.code.names
         return all(
-            source.isidentifier() or template.count(f"{{{index}}}") <= 1 for index, source in enumerate(arguments)
+            source.isidentifier() or uses <= 1 for source, uses in zip(arguments, slot_uses(template), strict=False)
         ) and all(names.get(name, value) is value for name, value in found.python_names.items())
 
-    def _strict_call(self, expression: tree.FuncExpr) -> tuple[list[str], str, bool]:
+    def _strict_call(self, expression: tree.FuncExpr) -> tuple[list[Guard], str, bool]:
         """(tests that no argument is NULL, the call, whether the call never gives NULL then).
 
         Every argument is computed, whichever is NULL: one that raises does so in PostgreSQL too. What is at hand is
@@ -261,10 +266,10 @@ class ExpressionCompiler:
         self._tested = kept
         return guards + others, call, total
 
-    def _tests_before(self, parts: Sequence[tuple[tree.Expr, bool]]) -> tuple[list[str], dict[int, Value]]:
+    def _tests_before(self, parts: Sequence[tuple[tree.Expr, bool]]) -> tuple[list[Guard], dict[int, Value]]:
         """Tests that none of these parts of a call is NULL, and what is at hand behind them."""
         computed: list[str] = []
-        guards: list[str] = []
+        guards: list[Guard] = []
         tested = dict(self._tested)
         for part, nullable in parts:
             if id(part) in tested:
@@ -274,44 +279,44 @@ class ExpressionCompiler:
                 source, found = self.bind(found)
                 computed.append(source)
             if nullable and found.nullable:
-                guards.append(f"{found.source} is not None")
+                guards.append(Guard(found.source))
             tested[id(part)] = found if found == NULL else replace(found, nullable=False)
         if not guards:  # what cannot be NULL after all is computed in its place
             return [], self._tested
-        return [f"({', '.join(computed)},)", *guards] if computed else guards, tested
+        return [Guard(f"({', '.join(computed)},)", computes=True), *guards] if computed else guards, tested
 
-    def _call_of_others(self, expression: tree.FuncExpr) -> tuple[list[str], str, bool]:
+    def _call_of_others(self, expression: tree.FuncExpr) -> tuple[list[Guard], str, bool]:
         values = [self.value(argument) for argument in expression.arguments]
         computed = [value for value in values if not value.atom]
         together = any(value.nullable for value in values) and (
             len(computed) > 1 or any(not value.nullable for value in computed)
         )
         evaluated: list[str] = []
-        guards: list[str] = []
-        tested: list[str] = []
-        arguments: list[str] = []
+        guards: list[Guard] = []
+        tested: list[Guard] = []
+        arguments: list[Value] = []
         for found in values:
             if found.atom:
                 if found.nullable:
-                    tested.append(f"{found.source} is not None")
+                    tested.append(Guard(found.source))
             elif together or found.nullable:
                 source, found = self.bind(found)  # noqa: PLW2901 - the same value under its name
                 if together:
                     evaluated.append(source)
                     source = found.source
                 if found.nullable:
-                    guards.append(f"{source} is not None")
-            arguments.append(found.source)
+                    guards.append(Guard(source))
+            arguments.append(found)
         guards += tested
         if evaluated:
-            guards.insert(0, f"({', '.join(evaluated)},)")
+            guards.insert(0, Guard(f"({', '.join(evaluated)},)", computes=True))
         types = [argument.type for argument in expression.arguments]
         if _compares_rows(expression.function, types):
             symbol = _SYMBOLS[registry.comparison(expression.function.source)]
             return guards, self._compared_records(symbol, expression.arguments, arguments), True
         if expression.function.source == "record_send" and types[0].oid == RECORD:
             encode = self.code.constant(known_type(expression.arguments[0], self.levels).binary_encoder(), "send")
-            return guards, f"{encode}({arguments[0]})", True
+            return guards, f"{encode}({arguments[0].source})", True
         call = self._call_source(expression.function, arguments, types, expression.type)
         return guards, call, is_total(expression)
 
@@ -324,27 +329,24 @@ class ExpressionCompiler:
         if _gives_its_argument(function):
             return self.value(expression.arguments[0])
         if not function.strict:
-            values = [self.value(argument).source for argument in expression.arguments]
+            values = [self.value(argument) for argument in expression.arguments]
             types = [argument.type for argument in expression.arguments]
             return Value(self._call_source(function, values, types, expression.type))
         guards, call, total = self._strict_call(expression)
-        if any(guard == "None is not None" for guard in guards):
+        if any(guard.source == NULL.source for guard in guards):
             return NULL
         if not guards:
             return Value(call, nullable=not total)
-        nulls = " or ".join(
-            guard.removesuffix("is not None") + "is None" if guard.endswith("is not None") else f"not {guard}"
-            for guard in guards
-        )
+        nulls = " or ".join(guard.negation for guard in guards)
         return Value(f"(None if {nulls} else {call})")
 
-    def _compared_records(self, symbol: str, sides: Sequence[tree.Expr], arguments: Sequence[str]) -> str:
+    def _compared_records(self, symbol: str, sides: Sequence[tree.Expr], values: Sequence[Value]) -> str:
         """Source of the comparison of two rows of no declared type that are not NULL; both sides tell their fields."""
         known = known_type(tree.CoalesceExpr(tuple(sides), sides[0].type), self.levels)  # one type for both
         only_equal = symbol in ("==", "!=")
         key = self.code.constant(known.equality_key() if only_equal else known.sort_key(), "record_key")
-        left, right = arguments
-        return f"({key}({left}) {symbol} {key}({right}))"
+        left, right = values
+        return f"({key}({left.source}) {symbol} {key}({right.source}))"
 
     def set_function(self, expression: tree.FuncExpr) -> str:
         """Source of the rows of a set-returning function: values, or tuples where it has several columns."""
@@ -352,12 +354,12 @@ class ExpressionCompiler:
         types = [argument.type for argument in expression.arguments]
         values = [self.value(argument) for argument in expression.arguments]
         if not function.strict or not any(value.nullable for value in values):
-            return self._call_source(function, [value.source for value in values], types, expression.type)
+            return self._call_source(function, values, types, expression.type)
         bound = [self.bind(value) for value in values]
         nulls = " or ".join(f"{s} is None" for (s, _), v in zip(bound, values, strict=True) if v.nullable)
         call = self._call_source(
             function,
-            [atom.source if v.nullable else s for (s, atom), v in zip(bound, values, strict=True)],
+            [atom if v.nullable else replace(v, source=s) for (s, atom), v in zip(bound, values, strict=True)],
             types,
             expression.type,
         )
@@ -460,10 +462,10 @@ class ExpressionCompiler:
         if function is _identity:
             return found
         name = self.code.constant(function, "cast")
-        call = f"{name}(context.call, " if by_name else f"{name}("
+        call = f"{name}({self.code.context_call}, " if by_name else f"{name}("
         if isinstance(expression, tree.CoerceViaIO) and may_last((expression.argument.type,), expression.type):
             self.code.lasts = True
-            self._count_call((found.source,))
+            self._count_call((found,))
         if not found.nullable:
             return Value(measured_cast(self.code, f"{call}{found.source})", expression), nullable=False)
         source, atom = self.bind(found)
@@ -576,7 +578,7 @@ class ExpressionCompiler:
             return Value(f"(not {source})", nullable=False)
         return Value(f"bool({source})", nullable=False)
 
-    def _compare(self, function: Function, left: str, right: str, types: Sequence[TypeRef]) -> str:
+    def _compare(self, function: Function, left: Value, right: Value, types: Sequence[TypeRef]) -> str:
         return self._call_source(function, [left, right], types, TypeRef(BOOL))
 
     def _distinct(self, expression: tree.DistinctExpr) -> Value:
@@ -585,9 +587,9 @@ class ExpressionCompiler:
         types = expression.left.type, expression.right.type
         if _of_rows(types):
             sides = expression.left, expression.right
-            equal = self._compared_records("==", sides, (left.source, right.source))
+            equal = self._compared_records("==", sides, (left, right))
         else:
-            equal = self._compare(expression.function, left.source, right.source, types)
+            equal = self._compare(expression.function, left, right, types)
         # Both sides are evaluated first, by the tuple; then the cases are told apart.
         evaluate = f"({left_source}, {right_source})"
         nulls = [f"{side.source} is None" for side in (left, right) if side.nullable]
@@ -603,9 +605,9 @@ class ExpressionCompiler:
         types = (expression.left.type, expression.right.type)
         if _compares_rows(expression.function, types):
             sides = (expression.left, expression.right)
-            equal = self._compared_records("==", sides, (left.source, right.source))
+            equal = self._compared_records("==", sides, (left, right))
         else:
-            equal = self._compare(expression.function, left.source, right.source, types)
+            equal = self._compare(expression.function, left, right, types)
         evaluate = f"({left_source}, {right_source})"
         nulls = "".join(f"{side.source} is None or " for side in (left, right) if side.nullable)
         different = f"{nulls}not {equal}"
@@ -712,7 +714,7 @@ class ExpressionCompiler:
             found = self.value(element)
             if found.source != "None":
                 guard, atom = self.bind(found) if found.nullable else ("", found)
-                call = self._compare(expression.function, left.source, atom.source, types)
+                call = self._compare(expression.function, left, atom, types)
                 tests.append(f"({guard} is not None and {call})" if guard else call)
         some = " or ".join(tests) or "False"
         return f"({source} is not None and ({some}))" if left.nullable else f"(({source},) and ({some}))"
@@ -824,7 +826,7 @@ def compile_expression(
     with code.block("def evaluate(context, parameters):"):
         for number in sorted(compiler.parameters):
             code.line(f"p{number} = parameters[{number - 1}]")
-        if "large" in found.source:
+        if code.large_calls:
             code.line(f"{code.constant(begin_meter, 'metered')}(context)")
         code.line(f"return {found.source}")
     return code.finish("evaluate")

@@ -8,10 +8,9 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types.oids import RECORDS
-from engine.execute.code import Code
+from engine.execute.code import Code, LineUse
 from engine.execute.context import ExecContext, Field, Together, begin_meter
 from engine.execute.explain import PlanNote, explain_lines
-from engine.execute.measured import KEPT
 from engine.execute.records import Levels, known_type
 from engine.sql import tree
 
@@ -78,21 +77,20 @@ def result_fields(targets: Sequence[tree.Target], levels: Levels) -> tuple[Field
     )
 
 
-METERED, CHECKED = "memory.", "large"  # what a body that has to do with the meter has in it
+def minds_memory(code: Code, start: int = 0, large_calls: int = 0) -> bool:
+    """Whether the lines from `start` on, where there were so many `large_calls`, have to do with the meter."""
+    return code.large_calls > large_calls or bool(code.uses_from(start) & (LineUse.METER | LineUse.KEPT))
 
 
-def _without_meter(code: Code, start: int, small: bool) -> str:
-    """The text of a plan that runs once: without what it tells the meter, where its parameters are `small` and nothing
-    in it may be large but the rows that it reads whole, which are looked at when they are read."""
-    text = code.text_from(start)
-    if small and CHECKED not in text and text.count(METERED) == 2 * text.count(KEPT):  # each of these has two
-        code.leave_out(start, KEPT)
-        text = code.text_from(start)
-        code.small = METERED not in text
+def _leave_meter_out(code: Code, start: int, small: bool) -> None:
+    """Takes out of a plan that runs once what it tells the meter, where its parameters are `small` and nothing in it
+    may be large but the rows that it reads whole, which are looked at when they are read."""
+    if small and not code.uses_from(start) & LineUse.METER:
+        code.leave_out(start, LineUse.KEPT)
+        code.small = True
     for name, made in code.when_written:
         code.names[name] = made(not code.small)
     code.when_written.clear()
-    return text
 
 
 def write_function(
@@ -103,18 +101,20 @@ def write_function(
 
     Only what the body uses is set up, so the body is written first and the head put before it.
     """
-    start = code.position
+    start, large_calls = code.position, code.large_calls
     code.indent("def run(context, parameters):")
     head = code.position
     body()
     code.dedent_to(0)
-    text = _without_meter(code, start, small) if code.when_written else code.text_from(start)
+    if code.when_written:
+        _leave_meter_out(code, start, small and code.large_calls == large_calls)
     lines = []
     if parameters == 1:
         lines.append("p1, = parameters")
     elif parameters:
         lines.append(f"{', '.join(f'p{number}' for number in range(1, parameters + 1))} = parameters")
-    uses_get, uses_scan = "get(" in text, "scan(" in text
+    uses = code.uses_from(start)
+    uses_get, uses_scan = bool(uses & LineUse.GET), bool(uses & LineUse.SCAN)
     if uses_get and not uses_scan:
         lines.append(f"get = {reader}.get")
     elif uses_scan and not uses_get:
@@ -122,9 +122,9 @@ def write_function(
     elif uses_scan:
         lines.append(f"reader = {reader}")
         lines.append("get, scan = reader.get, reader.scan")
-    if "n += 1" in text or "nonlocal n" in text:
+    if uses & LineUse.COUNT:
         lines.append("n = 0")
-    if METERED in text or CHECKED in text or code.lasts:
+    if minds_memory(code, start, large_calls) or code.lasts:
         lines.append(f"memory = metered(context, parameters, {may_leave}, {code.calls})")
         code.names["metered"] = begin_meter
         if code.has_large:

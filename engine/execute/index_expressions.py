@@ -47,7 +47,7 @@ def _row_compiler(code: Code, table: Table) -> ExpressionCompiler:
 
 def _finish_code(code: Code, name: str) -> Callable[..., Any]:
     """The function. Raises 0A000 for one that needs more than the row: a function may have become another one since."""
-    if "context" in code.source:
+    if code.asks_context:
         not_supported("a function of the session or of its time in an index, or in a check constraint of a partition")
     return code.finish(name)
 

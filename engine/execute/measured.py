@@ -17,7 +17,7 @@ from catalog.functions.registry import has_trait
 from catalog.memory import LARGE, large, large_array
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
-from engine.execute.code import Code
+from engine.execute.code import Code, LineUse
 from engine.sql import tree
 
 _TEXTS = oids.TEXTS | oids.JSON_TYPES | {oids.BYTEA, oids.XML, oids.BIT, oids.VARBIT}  # their values are str or bytes
@@ -55,31 +55,42 @@ def measured_cast(code: Code, call: str, expression: tree.CoerceViaIO | tree.Coe
 def _measure(code: Code, call: str, result: TypeRef) -> str:
     if result.oid in _TEXTS:
         code.names["large"] = large
+        code.large_calls += 1
         return f"large({call})"
     if element_of(result.oid):
         code.names["large_array"] = large_array
+        code.large_calls += 1
         return f"large_array({call})"
     return call
 
 
 def write_stored_row(code: Code, value: str, body: Callable[[], None]) -> None:
     """What a loop does with a stored row that it meets."""
-    start, depth = code.position, code.depth
-    code.line(f"if len({value}) > {LARGE}: memory.row(len({value}))")
+    loop = MeteredLoop(code)
+    code.line(f"if len({value}) > {LARGE}: memory.row(len({value}))", LineUse.METER)
     body()
-    write_next_row(code, start, depth)
-
-
-KEPT = "if memory.seen: memory.keep("
+    loop.write_next_row()
 
 
 def write_kept(code: Code, rows: str) -> None:
     """Behind what has put a row at the end of a list."""
-    code.line(f"{KEPT}{rows}[-1])")
+    write_kept_value(code, f"{rows}[-1]")
 
 
-def write_next_row(code: Code, start: int, depth: int) -> None:
-    """Once the body of a loop is written, which begins at the line `start` with this depth: where it may make something
-    large, what it made at the row before is gone."""
-    if "large" in code.text_from(start):
-        code.insert_at(start, depth, "memory.fleeting = 0")
+def write_kept_value(code: Code, value: str) -> None:
+    """Behind what has put a value aside."""
+    code.line(f"if memory.seen: memory.keep({value})", LineUse.KEPT)
+
+
+class MeteredLoop:
+    """The body of a loop, which begins where the code is now."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._start = code.position, code.depth
+        self._large_calls = code.large_calls
+
+    def write_next_row(self) -> None:
+        """Once the body is written: where it may make something large, what it made at the row before is gone."""
+        if self._code.large_calls > self._large_calls:
+            self._code.insert_at(*self._start, "memory.fleeting = 0", LineUse.METER)

@@ -19,7 +19,7 @@ from catalog.functions.base import Trait
 from catalog.functions.registry import has_trait
 from catalog.schema import Catalog, Table
 from catalog.types.base import FormatSettings
-from engine.execute.code import Code, NotOnRowPath
+from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.conflicts import ConflictFinder, affected_twice
 from engine.execute.context import RowPathFull, Together
 from engine.execute.encode import DataRowSink
@@ -168,7 +168,7 @@ class _Shell:
             return value
         name = self.code.temporary("v")
         self.code.line(f"{name} = {value.source}")
-        return Value(name, value.nullable, atom=True)
+        return value.with_name(name)
 
     def write_row_checks(
         self,
@@ -332,7 +332,7 @@ class InsertCompiler:
                 parts.append(f"({''.join(self.expressions.value(item).source + ', ' for item in row)})")
             source = f"({', '.join(parts)},)"
         code.indent(f"for {', '.join(names)}, in {source}:")
-        self.values = [Value(name, nullable=True, atom=True) for name in names]
+        self.values = [Value(name, nullable=True, atom=True, made=True) for name in names]
 
     def _write_source(self, query: tree.Query) -> None:
         """The rows of a query, all of them before the first is written."""
@@ -341,21 +341,21 @@ class InsertCompiler:
         name = code.temporary("query")
         depth = code.depth
         code.indent(f"def {name}():")
-        code.line("nonlocal n")
+        code.line("nonlocal n", LineUse.COUNT)
         inner.write(ListSink(code, count=False))
         code.dedent_to(depth)
         self.source_note = inner.notes[0]
         names = [code.temporary("v") for _ in statement.source_columns]
         rows = code.temporary("rows")
         code.line(f"{rows} = {name}()")
-        code.line("memory.stay()")
+        code.line("memory.stay()", LineUse.METER)
         code.indent(f"for {', '.join(names)}, in {rows}:" if names else f"for _ in {rows}:")
         given = dict(zip(statement.source_columns, names, strict=True))
         defaults = {assignment.column: assignment.expression for assignment in statement.defaults}
         self.values = []
         for column in self.table.columns:
             if column.number in given:
-                self.values.append(Value(given[column.number], nullable=True, atom=True))
+                self.values.append(Value(given[column.number], nullable=True, atom=True, made=True))
             elif column.number in defaults:
                 self.values.append(self.shell.local(self.expressions.value(defaults[column.number])))
             else:
@@ -510,7 +510,7 @@ class ChangeCompiler:
 
         self.finder.write_loops(collect)
         code.dedent_to(depth)
-        code.line("memory.stay()")
+        code.line("memory.stay()", LineUse.METER)
         names = [code.temporary("c") for _ in others]
         for place, name in zip(others, names, strict=True):
             self.after.columns[place] = Value(name, nullable=True, atom=True)

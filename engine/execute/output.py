@@ -118,7 +118,7 @@ class Output:
             return value
         name = self.code.temporary()
         self.code.line(f"{name} = {value.source}")
-        return Value(name, value.nullable, atom=True)
+        return value.with_name(name)
 
     def _write_distinct(self, values: Sequence[Value], expressions: Sequence[tree.Expr]) -> None:
         code = self.code

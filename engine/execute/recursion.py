@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from engine.execute.code import NotOnRowPath
+from engine.execute.code import LineUse, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.measured import write_kept
 from engine.execute.scan import RANGE_LIMIT
@@ -81,7 +81,7 @@ def write_recursion(compiler: QueryCompiler, cte: tree.Cte) -> str:
     code.line(f"{working} = []")
     depth = code.depth
     code.indent(f"def {name}():")
-    code.line(f"nonlocal n, {working}")
+    code.line(f"nonlocal n, {working}", LineUse.COUNT)
     code.line(f"fresh = {code.constant(unseen_filter(operation, inner.identity(operation)), 'unseen')}()")
     _write_term(compiler, working, inner.lazy_rows(operation.left))
     compiler.cte_rows[cte.name] = working
@@ -97,7 +97,7 @@ def _write_term(compiler: QueryCompiler, working: str, rows: str) -> None:
     depth = code.depth
     code.line("made = []")
     code.indent(f"for row in fresh({rows}):")
-    code.line("n += 1")
+    code.line("n += 1", LineUse.COUNT)
     code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
     code.line("made.append(row)")
     write_kept(code, "made")

@@ -22,7 +22,7 @@ from catalog.types import lookup
 from catalog.types.base import Array, TypeRef
 from catalog.types.integer import BITS
 from engine.execute.access import Access, Condition, KeyColumn, fixed_size
-from engine.execute.code import Code, NotOnRowPath
+from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler
 from engine.execute.measured import write_stored_row
@@ -42,12 +42,15 @@ class RowNames:
     value: str
 
 
+COUNTER = "n"  # of the rows of a plan that it has met
+
+
 class ScanWriter:
     """Writes the loops of access paths into a function that has the locals `get`, `scan` and `counter` ('': the rows of
     a table are all wanted, so they are counted before the first is looked at). `outermost`: no loop is around."""
 
     def __init__(
-        self, code: Code, expressions: ExpressionCompiler, limit: int, counter: str = "n", outermost: bool = False
+        self, code: Code, expressions: ExpressionCompiler, limit: int, counter: str = COUNTER, outermost: bool = False
     ) -> None:
         self.code = code
         self._outermost = outermost
@@ -72,7 +75,7 @@ class ScanWriter:
         self.code.dedent_to(depth)
 
     def _count(self) -> None:
-        self.code.line(f"{self._counter} += 1")
+        self.code.line(f"{self._counter} += 1", LineUse.COUNT if self._counter == COUNTER else LineUse.NOTHING)
         self.code.line(f"if {self._counter} > {self._limit}: raise RowPathFull")
 
     def _refuse_cut_keys(self, key: str) -> None:
@@ -83,7 +86,7 @@ class ScanWriter:
         if access.cursor:
             table = code.constant(access.table, "table")
             code.line(f"{names.key} = context.call.session.current_row({access.cursor!r}, {table})")
-            code.line(f"{names.value} = get({names.key})")
+            code.line(f"{names.value} = get({names.key})", LineUse.GET)
             code.indent(f"if {names.value} is not None:")
         elif access.single:
             encode = row_key_encoder(access.table.storage_id, [column.type for column in access.columns])
@@ -92,7 +95,7 @@ class ScanWriter:
                 assert step.operand is not None
                 operands += f"{self._test(step.operand, column)}, "
             code.line(f"{names.key} = {code.constant(encode, 'row_key')}(({operands}))")
-            code.line(f"{names.value} = get({names.key})")
+            code.line(f"{names.value} = get({names.key})", LineUse.GET)
             code.indent(f"if {names.value} is not None:")
         else:
             prefix = self._steps(access, storage_prefix(access.table.storage_id), b"", reverse)
@@ -100,7 +103,7 @@ class ScanWriter:
             rows = f"scan({low}, {high}{', True' if reverse else ''})"
             if not self._counter:
                 rows = f"{code.constant(few, 'few')}({rows}, {self._limit})"
-            code.indent(f"for {names.key}, {names.value} in {rows}:")
+            code.indent(f"for {names.key}, {names.value} in {rows}:", LineUse.SCAN)
             if self._counter:
                 self._count()
             if cut:
@@ -114,18 +117,18 @@ class ScanWriter:
         rows = code.name_value(storage_prefix(access.table.storage_id), "rows")
         entry = code.temporary("entry")
         if access.single:
-            code.line(f"{entry} = get({self._fit(prefix, access)})")
+            code.line(f"{entry} = get({self._fit(prefix, access)})", LineUse.GET)
             code.indent(f"if {entry} is not None:")
             code.line(f"{names.key} = {rows} + {entry}")
         else:
             low, high = self._bounds(access, prefix, b"\x01")
             place = code.temporary("place")
-            code.indent(f"for {place}, {entry} in scan({low}, {high}{', True' if reverse else ''}):")
+            code.indent(f"for {place}, {entry} in scan({low}, {high}{', True' if reverse else ''}):", LineUse.SCAN)
             self._count()
             if cut:
                 self._refuse_cut_keys(place)
             code.line(f"{names.key} = {rows} + {entry}")
-        code.line(f"{names.value} = get({names.key})")
+        code.line(f"{names.value} = get({names.key})", LineUse.GET)
         code.indent(f"if {names.value} is not None:")
         self._write_row(access, names, body)
 

@@ -23,14 +23,14 @@ from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
 from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
-from engine.execute.code import Code, NotOnRowPath
+from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.decoding import BRIEF_COLUMNS, write_brief_decoding, write_decoding
 from engine.execute.explain import PlanNote, scan_note, sort_key_shown
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
 from engine.execute.joins import Step, expand_joins, flatten
-from engine.execute.measured import write_kept, write_next_row
+from engine.execute.measured import MeteredLoop, write_kept
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import needed_only, pull_up
 from engine.execute.records import as_defined, known_output
@@ -554,13 +554,13 @@ class QueryCompiler:
         call = entry.functions[0] if isinstance(entry, tree.RangeFunction) else None
         if not isinstance(call, tree.FuncExpr) or not asks_session(call):
             code.names["RowPathFull"] = RowPathFull
-            code.line("n += 1")
+            code.line("n += 1", LineUse.COUNT)
             code.line(f"if n > {RANGE_LIMIT}: raise RowPathFull")
         for position, name in enumerate(names):
             self.columns[relation, position + 1] = Value(name, nullable=True, atom=True)
-        start, depth = code.position, code.depth
+        loop = MeteredLoop(code)
         inside()
-        write_next_row(code, start, depth)
+        loop.write_next_row()
 
     def _rows_sink(self, query: tree.Query) -> Sink:
         """Where the rows of a sub-query in FROM go: into a list; one by one where a recursion may have no end."""
@@ -777,7 +777,7 @@ class QueryCompiler:
         name = code.temporary("query")
         depth = code.depth
         code.indent(f"def {name}():")
-        code.line("nonlocal n")
+        code.line("nonlocal n", LineUse.COUNT)
         if prepare is not None:
             prepare(inner)
         inner.write(sink)

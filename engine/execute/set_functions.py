@@ -15,7 +15,7 @@ from itertools import zip_longest
 
 from catalog.functions.registry import implementation
 from catalog.types.oids import RECORD
-from engine.execute.code import Code, NotOnRowPath
+from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.sql import tree
@@ -92,7 +92,7 @@ def open_set_functions(
         code.indent(f"for {', '.join(names)} in zip_longest({', '.join(sources)}):")
     if not all(asks_session(call) for call in calls):
         code.names["RowPathFull"] = RowPathFull
-        code.line("n += 1")
+        code.line("n += 1", LineUse.COUNT)
         code.line(f"if n > {limit}: raise RowPathFull")
     for call, name in zip(calls, names, strict=True):
         expressions.overrides[call] = Value(name, nullable=True, atom=True)

@@ -18,7 +18,7 @@ from catalog.types.base import Array
 from catalog.types.oids import RECORDS
 from engine.execute.code import NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
-from engine.execute.measured import KEPT
+from engine.execute.measured import write_kept_value
 from engine.execute.output import ActionSink, ListSink, equality_key
 from engine.execute.pull_up import pull_up
 from engine.sql import tree
@@ -113,7 +113,7 @@ def _gather(compiler: QueryCompiler, link: tree.SubLink) -> str:
         tests = [f"{value.source} is not None" for value in values if value.nullable]
         with code.block(f"if {' and '.join(tests) or True}:"):
             code.line(f"{members}.add({_key(compiler, values, outputs)})")
-            code.line(f"{KEPT}({''.join(value.source + ', ' for value in values)}))")
+            write_kept_value(code, f"({''.join(value.source + ', ' for value in values)})")
 
     sink = ActionSink(row, members, lambda: code.line(f"{members} = set()"))
     function = compiler.write_subquery(link.query, sink)
@@ -241,7 +241,7 @@ def _quantify(compiler: QueryCompiler, link: tree.SubLink, decisive: str) -> tup
     with code.block(f"def {name}():"):
         begin()
         with code.block(f"for {value}, in {rows}:"):
-            row([Value(value, nullable=True, atom=True)])
+            row([Value(value, nullable=True, atom=True, made=True)])
         code.line(f"return {answer}")
     return name, True
 
@@ -251,7 +251,7 @@ def _local(compiler: QueryCompiler, value: Value) -> Value:
         return value
     name = compiler.code.temporary()
     compiler.code.line(f"{name} = {value.source}")
-    return Value(name, value.nullable, atom=True)
+    return value.with_name(name)
 
 
 def _nothing() -> None:

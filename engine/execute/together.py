@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import Together
-from engine.execute.frame import CHECKED, METERED, write_function
+from engine.execute.frame import minds_memory, write_function
 from engine.execute.writer import TableWriter
 from engine.sql import tree
 from engine.sql.tree_walk import contains, has_sublink, is_volatile, substitute, walk
@@ -78,7 +78,7 @@ def compile_together(compiler: InsertCompiler, each: int) -> Together | None:
 
     try:
         write_function(code, 0, "context.transaction", body)
-        if code.prologue or METERED in code.source or CHECKED in code.source:
+        if code.prologue or minds_memory(code):
             return None
         return Together(len(statement.rows), each, code.finish("run"))
     except NotOnRowPath:

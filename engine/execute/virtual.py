@@ -20,7 +20,7 @@ from catalog.system.definitions import system_relations_by_oid
 from catalog.system.finding import owners
 from catalog.types.base import Array
 from catalog.types.oids import BOOL, CHAR, INTEGERS, NAMED_TYPES, OID, REGCOLLATION, UNPADDED_TEXTS
-from engine.execute.code import Code, NotOnRowPath
+from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.sql import tree
@@ -135,7 +135,7 @@ class VirtualWriter:
         code = self.code
         row = code.temporary("row")
         code.indent(f"for {row} in {self._rows(access, query_rows)}:")
-        code.line("n += 1")
+        code.line("n += 1", LineUse.COUNT)
         code.line(f"if n > {ROW_LIMIT}: raise RowPathFull")
         for number in needed:
             if number < 0:

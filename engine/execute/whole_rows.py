@@ -17,7 +17,7 @@ from typing import Any
 
 from catalog.memory import LARGE, meter
 from engine.execute.access import Access
-from engine.execute.code import Code
+from engine.execute.code import Code, LineUse
 from engine.execute.context import RowPathFull
 from engine.execute.expressions import Value
 from engine.storage.keys import storage_prefix, successor
@@ -55,7 +55,7 @@ def write_whole_rows(
     rows = code.temporary("rows")
     code.when_written.append((rows, lambda minding: _reader(decode, None if whole else pick, limit, minding)))
     target = ", ".join(names.values()) + ("," if len(names) > 1 else "")
-    code.indent(f"for {whole or target or '_'} in {rows}({scan}):")
+    code.indent(f"for {whole or target or '_'} in {rows}({scan}):", LineUse.SCAN)
     if whole and pick is not None:
         code.line(f"{target} = {code.name_value(pick, 'pick')}({whole})")
     for number in needed:

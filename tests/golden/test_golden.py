@@ -59,7 +59,7 @@ def _no_row_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _another_source(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Code.line
-    monkeypatch.setattr(Code, "line", lambda code, text: line(code, f"{text} "))
+    monkeypatch.setattr(Code, "line", lambda code, text, *use: line(code, f"{text} ", *use))
 
 
 def _another_query(monkeypatch: pytest.MonkeyPatch) -> None:

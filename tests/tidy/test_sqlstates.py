@@ -11,7 +11,7 @@ from psycopg import errors
 from tests.tidy.sources import modules
 
 PRODUCT = ("catalog", "engine", "wire", "replication", "shoal")
-RAISING = frozenset(("SqlError", "fail", "refuse_as", "sql_error_call"))
+RAISING = frozenset(("SqlError", "fail", "refuse_as", "sql_error_call", "raising", "raising_with"))
 """What is given a SQLSTATE as its first argument."""
 NOT_ERRORS = frozenset(("00000", "01000", "01006", "01007"))
 """Of notices and warnings, for which psycopg has no exceptions."""

@@ -15,13 +15,17 @@
     window_order.py   the order of rows after window functions
     udf.py            names and signatures of UDFs
 
-Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2, ..., columns c1, c2, ....
+The SQL is a tree of nodes (catalog/duckdb), and text is made of it when a statement is complete: nobody looks into the
+text to know what an expression is. Nothing that a user wrote reaches DuckDB as an identifier: relations are q1, q2,
+..., columns c1, c2, ....
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from catalog.duckdb.nodes import comma_list, fill
+from catalog.duckdb.types import INTERVAL
 from catalog.errors import not_supported
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
@@ -35,7 +39,7 @@ from engine.columnar.generate.catalog_functions import (
     register_catalog_function,
 )
 from engine.columnar.generate.dml import ColumnarDml, generate_dml
-from engine.columnar.generate.forms import Piece
+from engine.columnar.generate.forms import Piece, of_form
 from engine.columnar.generate.queries import Body, query
 from engine.columnar.generate.shapes import with_whole
 from engine.columnar.generate.state import Generation, Source
@@ -84,7 +88,7 @@ def _select(generation: Generation, node: tree.Query, binary: Container[int]) ->
     fields = [_sent(piece) if number in binary else () for number, piece in enumerate(made.pieces)]
     body = _as_text(generation, node, made, fields, binary)
     columns = [
-        OutputColumn(target.name, shown_type(target.expression.type), piece.form, sent)
+        OutputColumn(target.name, shown_type(target.expression.type), str(piece.form), sent)
         for target, piece, sent in zip(node.output, body.pieces, fields, strict=True)
     ]
     return generation.finish(body.sql, columns)
@@ -92,7 +96,7 @@ def _select(generation: Generation, node: tree.Query, binary: Container[int]) ->
 
 def _sent(record: Piece) -> tuple[TypeRef, ...]:
     """The fields' types of a record that is sent in binary; none for anything else."""
-    if any(form == "INTERVAL" for _, form in record.fields):
+    if any(form == INTERVAL for _, form in record.fields):
         not_supported("an interval within a record in binary on this query")
     return tuple(type_ for type_, _ in record.fields)
 
@@ -119,7 +123,11 @@ def _as_text(
         to_text(generation, piece, oid) if text else piece
         for piece, oid, text in zip(Source.of_pieces(alias, body.pieces).columns.values(), oids, shown, strict=True)
     ]
-    columns = ", ".join(f"{piece.sql} AS c{n}" for n, piece in enumerate(pieces, 1))
-    order = f", row_number() OVER () AS n FROM ({body.sql})"
-    inner = f"SELECT *{order}"
-    return Body(f"SELECT {columns} FROM ({inner}) AS {alias} ORDER BY {alias}.n", [Piece("", p.form) for p in pieces])
+    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(pieces, 1)])
+    sql = fill(
+        "SELECT {columns} FROM (SELECT *, row_number() OVER () AS n FROM ({body})) AS {alias} ORDER BY {alias}.n",
+        columns=columns,
+        body=body.sql,
+        alias=alias,
+    )
+    return Body(sql, [of_form(piece.form) for piece in pieces])

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from catalog.duckdb.nodes import CastTo, Clause, Filled, Part, Sql, comma_list, fill, join_parts
+from catalog.duckdb.templates import DISTINCT_MARK, FILTER_MARK, ORDER_MARK
+from catalog.duckdb.types import BIGINT, HUGEINT, DuckDBType
 from catalog.errors import not_supported
 from catalog.functions import registry
-from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK, Function, Implementation, Trait
-from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.base import Function, Implementation, Trait
+from catalog.functions.duckdb_errors import raising
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
@@ -52,9 +55,9 @@ class Call:
     result: TypeRef
     direct: int = 0  # how many arguments an ordered-set aggregate takes once a group
     distinct: str = ""  # 'DISTINCT '
-    order: str = ""  # ' ORDER BY ...'
+    order: Clause = ""  # ' ORDER BY ...'
     sorting: Sequence[tuple[int, bool, bool]] = ()  # with DISTINCT: the same by arguments (UdfSignature.distinct)
-    after: str = ""  # FILTER and OVER clauses
+    after: Clause = ""  # FILTER and OVER clauses
 
     @property
     def shown(self) -> str:
@@ -68,11 +71,10 @@ class Call:
             for piece, type_ in zip(self.arguments, self.types, strict=True)
         )
 
-    def marked(self, sql: str) -> str:
+    def marked(self, sql: Sql) -> Sql:
         """SQL with its marks replaced."""
-        return (
-            sql.replace(DISTINCT_MARK, self.distinct).replace(ORDER_MARK, self.order).replace(FILTER_MARK, self.after)
-        )
+        is_marked = isinstance(sql, Filled) and sql.template.is_marked
+        return sql.with_marks(self.distinct, self.order, self.after) if isinstance(sql, Filled) and is_marked else sql
 
 
 @makes(tree.Aggref)
@@ -80,7 +82,8 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
     level = scope.outer(node.levels_up) if node.levels_up else scope
     if node.levels_up and any(_holds_query(item) for item in (*node.direct_arguments, *node.arguments)):
         not_supported("a sub-query in an aggregate of an outer query")  # DuckDB would aggregate at the inner level
-    condition, order = "", ""
+    condition: Sql | None = None
+    order: Clause = ""
     is_hypothetical = bool(node.direct_arguments) and node.function.name in HYPOTHETICAL
 
     def inside() -> list[Piece]:
@@ -107,7 +110,7 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         distinct="DISTINCT " if node.distinct else "",
         order=order,
         sorting=_sorting(node) if node.distinct else (),
-        after=f" FILTER (WHERE {condition})" if condition else "",
+        after="" if condition is None else fill(" FILTER (WHERE {})", condition),
     )
     piece = aggregate_call(call)
     if node.distinct:  # DuckDB looks for what it orders by among the arguments, and finds nothing volatile there
@@ -125,26 +128,28 @@ def _sorting(node: tree.Aggref) -> list[tuple[int, bool, bool]]:
 _HARMLESS = (tree.Var, tree.Const, tree.Param, tree.RelabelType)
 
 
-def _guarded(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: str) -> list[Piece]:
+def _guarded(pieces: list[Piece], nodes: tuple[tree.Expr, ...], condition: Sql | None) -> list[Piece]:
     """Arguments that are computed only where FILTER lets a row through: DuckDB computes them, and raises, for all."""
-    if not condition or all(isinstance(node, _HARMLESS) for node in nodes):
+    if condition is None or all(isinstance(node, _HARMLESS) for node in nodes):
         return pieces
-    return [piece._replace(sql=f"CASE WHEN {condition} THEN {piece.sql} END") for piece in pieces]
+    return [piece._replace(sql=fill("CASE WHEN {} THEN {} END", condition, piece.sql)) for piece in pieces]
 
 
 def _holds_query(node: tree.Expr) -> bool:
     return any(isinstance(item, tree.Query) for item in walk(node))
 
 
-def _order(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> str:
+def _order(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> Clause:
     """` ORDER BY ...`, or nothing."""
-    if not clauses:
-        return ""
+    return fill(" ORDER BY {}", _sort_items(scope, clauses)) if clauses else ""
+
+
+def _sort_items(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> Sql:
     items = [
         sort_item(scope.generation, expression(scope, o.expression), o.expression.type, o.descending, o.nulls_first)
         for o in clauses
     ]
-    return f" ORDER BY {', '.join(items)}"
+    return comma_list(items)
 
 
 def aggregate_call(call: Call) -> Piece:
@@ -152,7 +157,7 @@ def aggregate_call(call: Call) -> Piece:
     found = registry.implementation(call.function.source)
     if found is None:
         not_supported(f"aggregate {call.shown}")
-    if call.arguments and call.arguments[0].scale:
+    if call.arguments and call.arguments[0].scale is not None:
         return _scaled(call)
     if call.distinct and not call.order and _depends_on_order(call):
         # PostgreSQL sorts to find duplicates, and takes the values in that order.
@@ -179,23 +184,23 @@ def _scaled(call: Call) -> Piece:
     """sum, avg, min, max and count of scaled numerics. A sum shows as many digits as the widest of its values."""
     piece, name = call.arguments[0], call.function.name
     if name == "count":
-        return Piece(call.marked(f"count({DISTINCT_MARK}{piece.sql}){FILTER_MARK}"), "BIGINT")
+        return Piece(call.marked(fill(f"count({DISTINCT_MARK}{{}}){FILTER_MARK}", piece.sql)), BIGINT)
     digits = digits_of(piece.form)
-    assert digits is not None
-    shown = f"CASE WHEN {piece.sql} IS NOT NULL THEN {piece.scale} END"
+    assert digits is not None and piece.scale is not None
+    shown = fill("CASE WHEN {} IS NOT NULL THEN {} END", piece.sql, piece.scale)
     if name in ("min", "max"):
-        scale = f"arg_{name}({shown}, {piece.sql}){call.after}"
-        return Piece(f"{name}({piece.sql}){call.after}", piece.form, scale=scale)
+        scale = fill("arg_{}({}, {}){}", name, shown, piece.sql, call.after)
+        return Piece(fill("{}({}){}", name, piece.sql, call.after), piece.form, scale=scale)
     form = decimal_form(MAX_DIGITS, digits[1])
     total = Piece(
-        call.marked(f"CAST(sum({DISTINCT_MARK}{piece.sql}){FILTER_MARK} AS {form})"),
+        call.marked(fill(f"CAST(sum({DISTINCT_MARK}{{}}){FILTER_MARK} AS {{}})", piece.sql, form)),
         form,
-        scale=f"max({shown}){call.after}",
+        scale=fill("max({}){}", shown, call.after),
     )
     if name == "sum":
         return total
     signature = named_signature("numeric_div")
-    count = call.marked(f"CAST(count({DISTINCT_MARK}{piece.sql}){FILTER_MARK} AS VARCHAR)")
+    count = call.marked(fill(f"CAST(count({DISTINCT_MARK}{{}}){FILTER_MARK} AS VARCHAR)", piece.sql))
     return Piece(call.generation.call_udf(signature, [settle(total).sql, count]), GENERAL)
 
 
@@ -206,10 +211,10 @@ def _keyed(call: Call) -> Piece | None:
     piece, name = call.arguments[0], call.function.name
     if name in ("min", "max"):
         key = comparable(call.generation, piece, call.types[0].oid)
-        return Piece(f"arg_{name}({piece.sql}, {key}){call.after}", piece.form)
+        return Piece(fill("arg_{}({}, {}){}", name, piece.sql, key, call.after), piece.form)
     if call.distinct:
         key = comparable(call.generation, piece, call.types[0].oid)
-        return Piece(f"count(DISTINCT {key}){call.after}", "BIGINT")
+        return Piece(fill("count(DISTINCT {}){}", key, call.after), BIGINT)
     return None
 
 
@@ -226,7 +231,7 @@ def _native(call: Call, found: Implementation) -> Piece | None:
             convert(piece, GENERAL).sql if type_.oid == oids.NUMERIC and wanted != oids.ANY else piece.sql
             for piece, type_, wanted in zip(call.arguments, call.types, declared, strict=False)
         ]
-        sql: str | None = found.duckdb.format(*arguments)
+        sql: Sql | None = fill(found.duckdb, *arguments)
     elif any(piece.fields for piece in call.arguments):
         return None
     else:
@@ -251,9 +256,9 @@ def _over_lists(call: Call, found: Implementation) -> Piece:
         sorting, call.distinct, call.order = call.sorting, "", ""
     signature = aggregate_signature(call.function, found, call.types, call.result, call.direct, sorting)
     arguments = [as_declared(piece, type_.oid) for piece, type_ in zip(call.arguments, call.types, strict=True)]
-    template = call.marked(f"list({DISTINCT_MARK}@{ORDER_MARK}){FILTER_MARK}")
-    lists = [template.replace("@", sql, 1) for sql in arguments[call.direct :]]
-    return Piece(call.generation.call_udf(signature, [*arguments[: call.direct], *lists]), signature.result_duckdb)
+    template = f"list({DISTINCT_MARK}{{}}{ORDER_MARK}){FILTER_MARK}"
+    lists = [call.marked(fill(template, sql)) for sql in arguments[call.direct :]]
+    return call.generation.udf(signature, [*arguments[: call.direct], *lists])
 
 
 # ---- windows --------------------------------------------------------------------------------------------------------
@@ -269,13 +274,14 @@ _EXCLUSIONS = {"current_row": "CURRENT ROW", "group": "GROUP", "ties": "TIES"}
 
 @makes(tree.WindowFunc)
 def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
-    after, condition = "", ""
+    after: Clause = ""
+    condition: Sql | None = None
     if node.filter is not None:
         condition = expression(scope, node.filter).sql
-        after = f" FILTER (WHERE {condition})"
+        after = fill(" FILTER (WHERE {})", condition)
     is_aggregate = node.function.kind == "a"
     framed = is_aggregate or not registry.has_trait(node.function.source, Trait.FRAMELESS)
-    after += f" OVER ({_window(scope, scope.query.windows[node.window], framed)})"
+    after = after + fill(" OVER ({})", _window(scope, scope.query.windows[node.window], framed))
     make = scaled_expression if is_aggregate and node.function.name in _SCALED else expression
     call = Call(
         generation=scope.generation,
@@ -291,11 +297,11 @@ def _window_function(scope: Scope, node: tree.WindowFunc) -> Piece:
     if found is None or not isinstance(found.duckdb, str):
         not_supported(f"window function {call.shown}")
     form, fields = _value_form(call)
-    sql = call.marked(found.duckdb.format(*[piece.sql for piece in call.arguments]))
+    sql = call.marked(fill(found.duckdb, *[piece.sql for piece in call.arguments]))
     return Piece(sql, form, fields)
 
 
-def _value_form(call: Call) -> tuple[str, tuple[tuple[TypeRef, str], ...]]:
+def _value_form(call: Call) -> tuple[DuckDBType, tuple[tuple[TypeRef, DuckDBType], ...]]:
     """The result's form. Where it is one of the arguments' values, these are brought to one form."""
     values = [
         index
@@ -310,39 +316,38 @@ def _value_form(call: Call) -> tuple[str, tuple[tuple[TypeRef, str], ...]]:
     return form, pieces[0].fields
 
 
-def _window(scope: Scope, clause: tree.WindowClause, framed: bool) -> str:
-    parts = []
+def _window(scope: Scope, clause: tree.WindowClause, framed: bool) -> Sql:
+    parts: list[Part] = []
     if clause.partition_by:
         keys = [comparable(scope.generation, expression(scope, item), item.type.oid) for item in clause.partition_by]
-        parts.append(stable(scope, f"PARTITION BY {', '.join(keys)}"))
+        parts.append(stable(scope, fill("PARTITION BY {}", comma_list(keys))))
     if clause.order_by and _has_range_offset(clause):
-        parts.append(f"ORDER BY {_range_key(scope, clause.order_by[0])}")
+        parts.append(fill("ORDER BY {}", _range_key(scope, clause.order_by[0])))
     elif clause.order_by:
-        parts.append(stable(scope, _order(scope, clause.order_by)[1:]))
+        parts.append(stable(scope, fill("ORDER BY {}", _sort_items(scope, clause.order_by))))
     default = (clause.frame_mode, clause.frame_start[0], clause.frame_end[0]) == _DEFAULT_FRAME
     if framed and (not default or clause.exclude):
         start, end = _bound(scope, clause, clause.frame_start), _bound(scope, clause, clause.frame_end)
-        frame = f"{clause.frame_mode.upper()} BETWEEN {start} AND {end}"
+        parts.append(fill("{} BETWEEN {} AND {}", clause.frame_mode.upper(), start, end))
         if clause.exclude:
-            frame += f" EXCLUDE {_EXCLUSIONS[clause.exclude]}"
-        parts.append(frame)
-    return " ".join(parts)
+            parts.append(f"EXCLUDE {_EXCLUSIONS[clause.exclude]}")
+    return join_parts(" ", parts)
 
 
 def _has_range_offset(clause: tree.WindowClause) -> bool:
     return clause.frame_mode == "range" and (clause.frame_start[1] or clause.frame_end[1]) is not None
 
 
-def _range_key(scope: Scope, order: tree.SortClause) -> str:
+def _range_key(scope: Scope, order: tree.SortClause) -> Sql:
     """The one column that RANGE with an offset counts along; integers so wide that no sum with an offset overflows."""
     key = expression(scope, order.expression)
     if order.expression.type.oid in oids.INTEGERS:
-        return stable(scope, sort_key(f"CAST({key.sql} AS HUGEINT)", order.descending, order.nulls_first))
+        return stable(scope, sort_key(CastTo(key.sql, HUGEINT), order.descending, order.nulls_first))
     items = sort_item(scope.generation, key, order.expression.type, order.descending, order.nulls_first)
     return stable(scope, items)
 
 
-def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr | None]) -> str:
+def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr | None]) -> Part:
     kind, offset = bound
     if offset is None:
         return _BOUNDS[kind]
@@ -354,16 +359,21 @@ def _bound(scope: Scope, clause: tree.WindowClause, bound: tuple[str, tree.Expr 
         ):
             not_supported("RANGE with an offset over numeric of no fixed scale on this query")
         if offset.type.oid in oids.INTEGERS:
-            return f"CAST({piece.sql} AS HUGEINT) {kind.upper()}"
+            return fill("CAST({} AS HUGEINT) {}", piece.sql, kind.upper())
         if offset.type.oid in oids.FLOATS:
-            return f"{_finite_offset(scope, piece.sql)} {kind.upper()}"
-    return f"{piece.sql} {kind.upper()}"
+            return fill("{} {}", _finite_offset(scope, piece.sql), kind.upper())
+    return fill("{} {}", piece.sql, kind.upper())
 
 
-def _finite_offset(scope: Scope, sql: str) -> str:
+def _finite_offset(scope: Scope, sql: Sql) -> Sql:
     """An offset that DuckDB adds and subtracts as PostgreSQL does: NaN is none at all, and a sum with an infinite one
     may be NaN where PostgreSQL takes every row."""
-    invalid = sql_error_call("22013", "invalid preceding or following size in window function")
-    refused = sql_error_call("0A000", "RANGE with an infinite offset on this query is not supported")
-    checked = f"CASE WHEN isnan({sql}) THEN {invalid} WHEN isinf({sql}) THEN {refused} ELSE {sql} END"
+    invalid = raising("22013", "invalid preceding or following size in window function")
+    refused = raising("0A000", "RANGE with an infinite offset on this query is not supported")
+    checked = fill(
+        "CASE WHEN isnan({sql}) THEN {invalid} WHEN isinf({sql}) THEN {refused} ELSE {sql} END",
+        sql=sql,
+        invalid=invalid,
+        refused=refused,
+    )
     return stable(scope, checked)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog import types
+from catalog.duckdb.nodes import Identifier, Sql, fill, join_parts
+from catalog.duckdb.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, DuckDBType, ListType, list_of
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.array_shapes import RESHAPE
 from catalog.functions.base import Function, Implementation, Trait
-from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.duckdb_errors import raising
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
@@ -91,14 +93,14 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
     if symbol is not None:
         left, right = node.arguments
         pieces = scaled_expression(scope, left), scaled_expression(scope, right)
-        return Piece(compare(scope.generation, symbol, *pieces, (left.type.oid, right.type.oid)), "BOOLEAN")
+        return Piece(compare(scope.generation, symbol, *pieces, (left.type.oid, right.type.oid)), BOOLEAN)
     if source in _TIMES:
-        return Piece(scope.generation.parameter(_TIMES[source], "TIMESTAMP"), "TIMESTAMP")
+        return Piece(scope.generation.parameter(_TIMES[source], TIMESTAMP), TIMESTAMP)
     if registry.has_trait(source, Trait.JOINS_AS_TEXT) and all(
         item.type.oid in _JOINED_AS_PRINTED for item in node.arguments
     ):
         parts = [to_text(scope.generation, expression(scope, item), item.type.oid).sql for item in node.arguments]
-        return Piece(f"({' || '.join(parts)})", "VARCHAR")
+        return Piece(fill("({})", join_parts(" || ", parts)), VARCHAR)
     answered = catalog_functions.get(source)
     if source not in _TO_DECIMAL:
         found = registry.implementation(source)
@@ -114,8 +116,10 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         return piece
     # DuckDB folds what is its own: a UDF's arguments are computed whichever is NULL.
     constants = [part for part, nullable in scope.generation.folding.before_others(node) if nullable]
-    tests = " OR ".join([f"{expression(scope, part).sql} IS NULL" for part in constants])
-    return piece._replace(sql=f"CASE WHEN {tests} THEN NULL ELSE {piece.sql} END") if tests else piece
+    tests = [fill("{} IS NULL", expression(scope, part).sql) for part in constants]
+    if not tests:
+        return piece
+    return piece._replace(sql=fill("CASE WHEN {} THEN NULL ELSE {} END", join_parts(" OR ", tests), piece.sql))
 
 
 def _called(scope: Scope, node: tree.FuncExpr) -> Piece:
@@ -129,11 +133,11 @@ def _called(scope: Scope, node: tree.FuncExpr) -> Piece:
         if any(is_whole(type_.oid) for type_ in (*argument_types, node.type)):
             not_supported(f"function {function.name} with arrays of several dimensions on this query")
         return Piece(answered.make(scope.generation, [piece.sql for piece in arguments]), form_of(node.type.oid))
-    if source in _SCALES and any(piece.scale for piece in arguments):
+    if source in _SCALES and any(piece.scale is not None for piece in arguments):
         if all(digits_of(piece.form) for piece in arguments):
             made = call(scope.generation, function, arguments, argument_types, node.type)
             if digits_of(made.form):
-                return made._replace(scale=_SCALES[source].format(*[shown_scale(piece) for piece in arguments]))
+                return made._replace(scale=fill(_SCALES[source], *[shown_scale(piece) for piece in arguments]))
         arguments = [settle(piece) for piece in arguments]
     made = call(scope.generation, function, arguments, argument_types, node.type)
     if arguments and function.volatility != "v" and all(piece.once for piece in arguments):
@@ -153,12 +157,14 @@ def call(
     symbol = COMPARISONS.get(source)
     if symbol is not None:
         left, right = argument_types
-        return Piece(compare(generation, symbol, arguments[0], arguments[1], (left.oid, right.oid)), "BOOLEAN")
+        return Piece(compare(generation, symbol, arguments[0], arguments[1], (left.oid, right.oid)), BOOLEAN)
     if source in _TO_DECIMAL:
         return convert(arguments[0], decimal_form(_TO_DECIMAL[source], 0))
     if source == "pg_typeof":  # names its argument: an aggregate or a set in it decides how many rows there are
         oid = argument_types[0].declared
-        return Piece(f"(CASE WHEN {arguments[0].sql} IS NULL THEN {oid}::BIGINT ELSE {oid}::BIGINT END)", "BIGINT")
+        return Piece(
+            fill("(CASE WHEN {0} IS NULL THEN {1}::BIGINT ELSE {1}::BIGINT END)", arguments[0].sql, oid), BIGINT
+        )
     if any(piece.fields for piece in arguments):
         not_supported(f"a record as argument of function {function.name} on this query")
     found = registry.implementation(source)
@@ -175,7 +181,7 @@ def call(
         not_supported(f"function {function.name}({type_names(argument_types)})")
     signature = function_signature(function, found, argument_types, result)
     sql = [as_declared(piece, type_.oid) for piece, type_ in zip(arguments, argument_types, strict=True)]
-    return Piece(generation.call_udf(signature, sql), signature.result_duckdb)
+    return generation.udf(signature, sql)
 
 
 def _native(
@@ -203,7 +209,7 @@ def _native(
                 convert(piece, GENERAL) if type_.oid == oids.NUMERIC else piece
                 for piece, type_ in zip(arguments, argument_types, strict=True)
             ]
-        sql: str | None = side.format(*[piece.sql for piece in pieces])
+        sql: Sql | None = fill(side, *[piece.sql for piece in pieces])
     else:
         sql = side([piece.sql for piece in arguments], physical)
     if sql is None:
@@ -230,14 +236,14 @@ def _relabel(scope: Scope, node: tree.RelabelType) -> Piece:
     if source == oids.NUMERIC or piece.fields:
         return piece
     form = form_of(target)
-    if form == piece.form or piece.form.endswith("[]"):
+    if form == piece.form or isinstance(piece.form, ListType):
         return piece
-    if piece.sql.startswith("NULL::"):
+    if piece.is_null:
         return convert(piece, form)
-    if piece.form == "INTEGER" and form == "BIGINT":  # int4 -> oid keeps the bits
-        return Piece(f"(CAST({piece.sql} AS BIGINT) & 4294967295)", form)
-    if piece.form == "BIGINT" and form == "INTEGER":  # oid -> int4 too
-        return Piece(f"CAST((({piece.sql} + 2147483648) & 4294967295) - 2147483648 AS INTEGER)", form)
+    if piece.form == INTEGER and form == BIGINT:  # int4 -> oid keeps the bits
+        return Piece(fill("(CAST({} AS BIGINT) & 4294967295)", piece.sql), form)
+    if piece.form == BIGINT and form == INTEGER:  # oid -> int4 too
+        return Piece(fill("CAST((({} + 2147483648) & 4294967295) - 2147483648 AS INTEGER)", piece.sql), form)
     return convert(piece, form)
 
 
@@ -245,7 +251,7 @@ def _relabel(scope: Scope, node: tree.RelabelType) -> Piece:
 def _via_text(scope: Scope, node: tree.CoerceViaIO) -> Piece:
     source, target = node.argument.type, node.type
     piece = expression(scope, node.argument)
-    if piece.sql.startswith("NULL::"):
+    if piece.is_null:
         return convert(piece, form_of(target.oid))
     text = to_text(scope.generation, piece, source.oid)
     if target.oid in TEXTS and target.oid not in (oids.NAME, oids.CHAR):
@@ -258,7 +264,7 @@ def _length(scope: Scope, node: tree.CoerceTypmod) -> Piece:
     piece = scaled_expression(scope, node.argument)
     oid, typmod = node.type.oid, node.type.typmod
     form = form_of(oid, typmod)
-    if piece.sql.startswith("NULL::"):
+    if piece.is_null:
         return convert(piece, form)
     if typmod < 0:
         return piece
@@ -266,33 +272,32 @@ def _length(scope: Scope, node: tree.CoerceTypmod) -> Piece:
         return _decimal_length(piece, form)
     piece = settle(piece)
     if oid == oids.VARCHAR or oid == oids.BPCHAR:
-        return Piece(_character_length(piece.sql, typmod - 4, oid, node.explicit), "VARCHAR")
+        return Piece(_character_length(piece.sql, typmod - 4, oid, node.explicit), VARCHAR)
     if types.lookup(oid).length_coercion(typmod, node.explicit) is None:
         return convert(piece, form) if oid == oids.NUMERIC else piece
     signature = length_signature(node.type, node.explicit)
-    sql = scope.generation.call_udf(signature, [as_declared(piece, oid)])
-    return convert(Piece(sql, signature.result_duckdb), form)
+    return convert(scope.generation.udf(signature, [as_declared(piece, oid)]), form)
 
 
-def _decimal_length(piece: Piece, form: str) -> Piece:
+def _decimal_length(piece: Piece, form: DuckDBType) -> Piece:
     """numeric(p,s) of a DECIMAL. DuckDB rounds half away from zero, as PostgreSQL does; its overflow is told apart from
     other conversions by checking first."""
     if piece.form == form:
-        return piece._replace(scale="")
-    sql = f"TRY_CAST({piece.sql} AS {form})"
-    error = sql_error_call("22003", "numeric field overflow")
-    return Piece(f"CASE WHEN {sql} IS NULL AND {piece.sql} IS NOT NULL THEN {error} ELSE {sql} END", form)
+        return piece._replace(scale=None)
+    sql = fill("TRY_CAST({} AS {})", piece.sql, form)
+    error = raising("22003", "numeric field overflow")
+    return Piece(fill("CASE WHEN {0} IS NULL AND {1} IS NOT NULL THEN {2} ELSE {0} END", sql, piece.sql, error), form)
 
 
-def _character_length(sql: str, length: int, oid: int, explicit: bool) -> str:
-    cut = f"left({sql}, {length})"
+def _character_length(sql: Sql, length: int, oid: int, explicit: bool) -> Sql:
+    cut = fill("left({}, {})", sql, length)
     if oid == oids.BPCHAR:
-        cut = f"rpad({cut}, {length}, ' ')"
+        cut = fill("rpad({}, {}, ' ')", cut, length)
     if explicit:
         return cut
     name = "character varying" if oid == oids.VARCHAR else "character"
-    error = sql_error_call("22001", f"value too long for type {name}({length})")
-    return f"CASE WHEN rtrim(substr({sql}, {length + 1}), ' ') <> '' THEN {error} ELSE {cut} END"
+    error = raising("22001", f"value too long for type {name}({length})")
+    return fill("CASE WHEN rtrim(substr({}, {}), ' ') <> '' THEN {} ELSE {} END", sql, length + 1, error, cut)
 
 
 @makes(tree.DomainValue)
@@ -309,25 +314,27 @@ def _to_domain(scope: Scope, node: tree.CoerceToDomain) -> Piece:
     name = scope.generation.alias()
     branches = []
     if node.not_null:
-        error = sql_error_call("23502", f"domain {node.name} does not allow null values")
-        branches.append(f"WHEN {name} IS NULL THEN {error}")
-    scope.domain_values.append(Piece(name, piece.form))
+        error = raising("23502", f"domain {node.name} does not allow null values")
+        branches.append(fill("WHEN {} IS NULL THEN {}", name, error))
+    scope.domain_values.append(Piece(Identifier(name), piece.form))
     for check, condition in node.checks:
         if any(isinstance(item, tree.Query) for item in walk(condition)):
             not_supported("a domain with a function that reads tables on this query")
-        error = sql_error_call("23514", f'value for domain {node.name} violates check constraint "{check}"')
-        branches.append(f"WHEN NOT ({expression(scope, condition).sql}) THEN {error}")
+        error = raising("23514", f'value for domain {node.name} violates check constraint "{check}"')
+        branches.append(fill("WHEN NOT ({}) THEN {}", expression(scope, condition).sql, error))
     scope.domain_values.pop()
     if not branches:
         return piece
-    sql = f"list_transform([{piece.sql}], lambda {name}: CASE {' '.join(branches)} ELSE {name} END)[1]"
+    sql = fill(
+        "list_transform([{0}], lambda {1}: CASE {2} ELSE {1} END)[1]", piece.sql, name, join_parts(" ", branches)
+    )
     return Piece(sql, piece.form)
 
 
 @makes(tree.DomainRule)
 def _domain_rule(scope: Scope, node: tree.DomainRule) -> Piece:
     piece = expression(scope, node.argument)
-    return Piece(f"CASE WHEN {piece.sql} IS NULL THEN TRUE ELSE ({piece.sql}) IS NOT NULL END", "BOOLEAN")
+    return Piece(fill("CASE WHEN {0} IS NULL THEN TRUE ELSE ({0}) IS NOT NULL END", piece.sql), BOOLEAN)
 
 
 @makes(tree.ArrayCoerce)
@@ -336,21 +343,22 @@ def _array_cast(scope: Scope, node: tree.ArrayCoerce) -> Piece:
     if {element_of(node.argument.type.oid), element_of(node.type.oid)} & oids.NAMED_TYPES:
         return _array_of_names(scope, node, piece)
     name = scope.generation.alias()
-    as_text = not piece.form.endswith("[]")
-    scope.case_tests.append(Piece(name, form_of(element_of(node.argument.type.oid)) if as_text else piece.form[:-2]))
+    of_list = piece.form.element if isinstance(piece.form, ListType) else None
+    variable = Piece(Identifier(name), of_list or form_of(element_of(node.argument.type.oid)))
+    scope.case_tests.append(variable)
     element = expression(scope, node.element)
     scope.case_tests.pop()
-    if element.sql == name:
+    if element.sql is variable.sql:
         return piece
     values = elements(scope.generation, piece, node.argument.type)
-    made = Piece(f"list_transform({values.sql}, lambda {name}: {element.sql})", element.form + "[]")
+    made = Piece(fill("list_transform({}, lambda {}: {})", values.sql, name, element.sql), list_of(element.form))
     made = scope.generation.as_whole(made, node.type.oid)
-    if not as_text:
+    if of_list is not None:
         return made
     if not is_whole(node.type.oid):
         not_supported("casts of arrays to arrays of user-defined types on this query")
     signature = row_signature(RESHAPE, [node.argument.type, node.type], node.type, strict=True)
-    return Piece(scope.generation.call_udf(signature, [piece.sql, made.sql]), signature.result_duckdb)
+    return scope.generation.udf(signature, [piece.sql, made.sql])
 
 
 def _array_of_names(scope: Scope, node: tree.ArrayCoerce, array: Piece) -> Piece:
@@ -373,4 +381,4 @@ def elements(generation: Generation, array: Piece, type_: TypeRef) -> Piece:
     found = registry.implementation(function.source)
     assert found is not None
     signature = set_signature(function, found, [type_], element, ())
-    return Piece(generation.call_udf(signature, [array.sql]), signature.result_duckdb)
+    return generation.udf(signature, [array.sql])

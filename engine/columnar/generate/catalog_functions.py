@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from catalog import types
+from catalog.duckdb.nodes import Sql, apply_template
+from catalog.duckdb.templates import Template, parse_template
 from catalog.schema import VirtualTable
-from engine.columnar.generate.state import Generation
+from engine.columnar.generate.state import Generation, virtual_place
 from engine.columnar.generate.udf import named_signature
 
-_PLACEHOLDER = re.compile(r"\{v(\d+)\}")
+_PLACEHOLDER = re.compile(r"\{\{v(\d+)\}\}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CatalogFunction:
     """`sql` maps the arguments' SQL to the call's; `tables` are the virtual tables whose placeholders it may use,
     `udfs` the sources of the functions that it calls by `catalog.functions.base.udf_name`."""
@@ -28,19 +30,32 @@ class CatalogFunction:
     sql: Callable[[list[str]], str]
     tables: tuple[VirtualTable, ...] = ()
     udfs: tuple[str, ...] = ()
+    templates: dict[int, tuple[Template, list[VirtualTable]]] = field(default_factory=dict, compare=False, repr=False)
 
-    def make(self, generation: Generation, arguments: list[str]) -> str:
+    def make(self, generation: Generation, arguments: list[Sql]) -> Sql:
         """The call, its placeholders in the generation's own spelling."""
-        marks = [generation.alias() for _ in arguments]
-        places = {table.oid: table for table in self.tables}
         for source in self.udfs:
             signature = named_signature(source)
             generation.functions[signature.name] = signature
-        text = self.sql([f"\x03{mark}\x03" for mark in marks])
-        text = _PLACEHOLDER.sub(lambda found: generation.table(places[int(found[1])]), text)
-        for mark, argument in zip(marks, arguments, strict=True):
-            text = text.replace(f"\x03{mark}\x03", argument)
-        return text
+        if len(arguments) not in self.templates:
+            self.templates[len(arguments)] = self._template(len(arguments))
+        template, tables = self.templates[len(arguments)]
+        for table in tables:
+            generation.table(table)
+        return apply_template(template, arguments)
+
+    def _template(self, count: int) -> tuple[Template, list[VirtualTable]]:
+        """What `sql` gives for so many arguments, and the tables in it."""
+        places = {table.oid: table for table in self.tables}
+        named: list[VirtualTable] = []
+
+        def place(found: re.Match[str]) -> str:
+            named.append(places[int(found[1])])
+            return virtual_place(named[-1].oid)
+
+        text = self.sql([f"\x03{number}\x04" for number in range(count)]).replace("{", "{{").replace("}", "}}")
+        text = _PLACEHOLDER.sub(place, text)
+        return parse_template(text.replace("\x03", "{").replace("\x04", "}")), named
 
 
 def codec(oid: int, direction: str) -> CatalogFunction | None:

@@ -10,20 +10,20 @@ by key               general numeric, jsonb, timetz, citext, hstore, tsvector, i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from catalog import types
+from catalog.duckdb.nodes import ColumnReference, Identifier, Part, Sql, comma_list, fill, integer
+from catalog.duckdb.types import INTEGER, DuckDBType, ListType, decimal_type
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import Order, TypeRef
 from catalog.types.collated import FIRST_OID as FIRST_COLLATED
-from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, unify
+from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, of_form, unify
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import function_signature, is_composite, key_signature
 
-_NAME = re.compile(r"[\w.]+")
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # fmt: off
 _PREFIXES = (
@@ -38,14 +38,14 @@ _PREFIXES = (
 COMPARISONS: dict[str, str] = {prefix + suffix: symbol for prefix in _PREFIXES for suffix, symbol in _SYMBOLS.items()}
 
 
-def _by_key(generation: Generation, piece: Piece, oid: int) -> str:
+def _by_key(generation: Generation, piece: Piece, oid: int) -> Sql:
     return generation.call_udf(key_signature(oid), [convert(piece, GENERAL).sql])
 
 
-def comparable(generation: Generation, piece: Piece, oid: int) -> str:
+def comparable(generation: Generation, piece: Piece, oid: int) -> Sql:
     """SQL whose order, equality and hash in DuckDB are those of the type; the piece's own SQL where possible."""
     if oid == oids.BPCHAR:
-        return f"rtrim({piece.sql}, ' ')"
+        return fill("rtrim({}, ' ')", piece.sql)
     if oid == oids.NUMERIC and piece.form == GENERAL:
         return _by_key(generation, piece, oid)
     if is_composite(oid) and types.lookup(oid).key_encoder() is None:
@@ -56,26 +56,26 @@ def comparable(generation: Generation, piece: Piece, oid: int) -> str:
         not_supported(f"comparison of type {types.format_type(oid)}")
     element = types.element_of(oid)
     if element:
-        comparable_element(element, piece.form[:-2])
+        comparable_element(element, piece.form.element if isinstance(piece.form, ListType) else piece.form)
     return piece.sql if is_native(piece, oid) else _comparable_record(generation, piece)
 
 
-def _comparable_record(generation: Generation, piece: Piece) -> str:
+def _comparable_record(generation: Generation, piece: Piece) -> Sql:
     """A record of what its fields are compared by. A field of a type without an order is refused: it is an error as
     soon as all fields in front of it are equal in two rows, and rows are compared whole here."""
     for type_, _ in piece.fields:
         if types.columns_of(type_.oid).order is Order.NONE:
             not_supported(f"comparison of rows with a field of type {types.format_type(type_.oid)} on this query")
-    if not _NAME.fullmatch(piece.sql):
+    if not isinstance(piece.sql, ColumnReference | Identifier):
         not_supported("comparison of computed rows with fields that are compared by keys, on this query")
-    keys = [
-        f"'f{n}': " + comparable(generation, Piece(f"struct_extract({piece.sql}, 'f{n}')", form), type_.oid)
-        for n, (type_, form) in enumerate(piece.fields, 1)
-    ]
-    return f"CASE WHEN {piece.sql} IS NOT NULL THEN {{{', '.join(keys)}}} END"
+    keys = []
+    for n, (type_, form) in enumerate(piece.fields, 1):
+        field = Piece(fill("struct_extract({}, 'f{}')", piece.sql, n), form)
+        keys.append(fill("'f{}': {}", n, comparable(generation, field, type_.oid)))
+    return fill("CASE WHEN {} IS NOT NULL THEN {{{}}} END", piece.sql, comma_list(keys))
 
 
-def comparable_element(oid: int, form: str) -> None:
+def comparable_element(oid: int, form: DuckDBType) -> None:
     """Refuses arrays whose elements DuckDB would compare in another way."""
     by_key = is_composite(oid) or oid == oids.BPCHAR or types.columns_of(oid).order is not Order.NATIVE
     if by_key or (oid == oids.NUMERIC and form == GENERAL):
@@ -85,7 +85,7 @@ def comparable_element(oid: int, form: str) -> None:
 def is_native(piece: Piece, oid: int) -> bool:
     """Whether DuckDB groups and compares the piece as it is."""
     if piece.fields and oid == oids.RECORD:
-        return all(is_native(Piece("", form), types.element_of(type_.oid) or type_.oid) for type_, form in piece.fields)
+        return all(is_native(of_form(form), types.element_of(type_.oid) or type_.oid) for type_, form in piece.fields)
     if oid == oids.NUMERIC:
         return piece.form != GENERAL
     return (
@@ -96,28 +96,30 @@ def is_native(piece: Piece, oid: int) -> bool:
     )
 
 
-def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tuple[int, int]) -> tuple[str, str]:
+def comparable_pair(generation: Generation, left: Piece, right: Piece, oids_: tuple[int, int]) -> tuple[Sql, Sql]:
     """Both sides of a comparison. One general numeric makes the other general."""
     if oids_ == (oids.NUMERIC, oids.NUMERIC) and not (digits_of(left.form) and digits_of(right.form)):
         if left.form != right.form:
             left, right = convert(left, GENERAL), convert(right, GENERAL)
     elif oids_[0] != oids_[1] and (is_composite(oids_[0]) or is_composite(oids_[1])):
         not_supported("comparison of rows of different types on this query")
-    elif left.form.endswith("[]") and left.form != right.form:
+    elif isinstance(left.form, ListType) and left.form != right.form:
         form = unify(left.form, right.form)
         left, right = convert(left, form), convert(right, form)
     return comparable(generation, left, oids_[0]), comparable(generation, right, oids_[1])
 
 
-def compare(generation: Generation, symbol: str, left: Piece, right: Piece, oids_: tuple[int, int]) -> str:
+def compare(generation: Generation, symbol: str, left: Piece, right: Piece, oids_: tuple[int, int]) -> Sql:
     """`left symbol right` as PostgreSQL's operator of these types means it."""
     if oids_ == (oids.NUMERIC, oids.NUMERIC):
         if left.once and left.form == GENERAL and _bounded(right):
-            return f"({right.sql} {_MIRRORED[symbol]} {_bound(generation, symbol, left, right, mirrored=True)})"
+            return fill(
+                "({} {} {})", right.sql, _MIRRORED[symbol], _bound(generation, symbol, left, right, mirrored=True)
+            )
         if right.once and right.form == GENERAL and _bounded(left):
-            return f"({left.sql} {symbol} {_bound(generation, symbol, right, left)})"
+            return fill("({} {} {})", left.sql, symbol, _bound(generation, symbol, right, left))
     first, second = comparable_pair(generation, left, right, oids_)
-    return f"({first} {symbol} {second})"
+    return fill("({} {} {})", first, symbol, second)
 
 
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
@@ -131,7 +133,7 @@ def _bounded(piece: Piece) -> bool:
     return digits is not None and digits[0] < MAX_DIGITS and not piece.once
 
 
-def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mirrored: bool = False) -> str:
+def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mirrored: bool = False) -> Sql:
     """What a DECIMAL column is compared with in place of a general numeric that is the same in every row: that value
     rounded to the column's scale, to the side that keeps the answer. Past the column's range, and for NaN and the
     infinities, it is a number with one digit more than the column has; so it is for `=` with a value between steps."""
@@ -144,43 +146,56 @@ def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mir
     step = f"0.{'0' * (scale - 1)}1" if scale else "1"
     signature = key_signature(oids.NUMERIC)
     a, b, c = generation.alias(), generation.alias(), generation.alias()
-    between = f"{generation.call_udf(signature, [f'{c}.t'])} <> {generation.call_udf(signature, [f'{c}.v'])}"
+    between = fill(
+        "{} <> {}",
+        generation.call_udf(signature, [ColumnReference(c, "t")]),
+        generation.call_udf(signature, [ColumnReference(c, "v")]),
+    )
     adjusted = {
-        "up": f"WHEN NOT starts_with({c}.v, '-') AND {between} THEN {c}.k + {step}",
-        "down": f"WHEN starts_with({c}.v, '-') AND {between} THEN {c}.k - {step}",
-        "exact": f"WHEN {between} THEN {past}",
+        "up": fill(
+            "WHEN NOT starts_with({c}.v, '-') AND {between} THEN {c}.k + {step}", c=c, between=between, step=step
+        ),
+        "down": fill("WHEN starts_with({c}.v, '-') AND {between} THEN {c}.k - {step}", c=c, between=between, step=step),
+        "exact": fill("WHEN {} THEN {}", between, past),
     }[side]
     truncate = registry.function(_TRUNC)
     found = registry.implementation(truncate.source)
     assert found is not None
-    numeric, integer = TypeRef(oids.NUMERIC), TypeRef(oids.INT4)
+    numeric, int4 = TypeRef(oids.NUMERIC), TypeRef(oids.INT4)
     truncated = generation.call_udf(
-        function_signature(truncate, found, [numeric, integer], numeric), [f"{a}.v", f"{scale}::INTEGER"]
+        function_signature(truncate, found, [numeric, int4], numeric),
+        [ColumnReference(a, "v"), integer(scale, INTEGER)],
     )
-    return (
-        f"(SELECT CASE WHEN {c}.v IS NULL THEN NULL WHEN {c}.k IS NULL AND starts_with({c}.v, '-') THEN -{past} "
-        f"WHEN {c}.k IS NULL THEN {past} {adjusted} ELSE {c}.k END "
-        f"FROM (SELECT {b}.v, {b}.t, TRY_CAST({b}.t AS DECIMAL({precision},{scale})) AS k "
-        f"FROM (SELECT {a}.v, {truncated} AS t FROM (SELECT {value.sql} AS v) AS {a}) AS {b}) AS {c})"
+    return fill(
+        "(SELECT CASE WHEN {c}.v IS NULL THEN NULL WHEN {c}.k IS NULL AND starts_with({c}.v, '-') THEN -{past} "
+        "WHEN {c}.k IS NULL THEN {past} {adjusted} ELSE {c}.k END "
+        "FROM (SELECT {b}.v, {b}.t, TRY_CAST({b}.t AS {form}) AS k "
+        "FROM (SELECT {a}.v, {truncated} AS t FROM (SELECT {value} AS v) AS {a}) AS {b}) AS {c})",
+        a=a,
+        b=b,
+        c=c,
+        past=past,
+        adjusted=adjusted,
+        form=decimal_type(precision, scale),
+        truncated=truncated,
+        value=value.sql,
     )
 
 
-def row_comparison(symbol: str, pairs: Sequence[tuple[str, str]]) -> str:
+def row_comparison(symbol: str, pairs: Sequence[tuple[Sql, Sql]]) -> Sql:
     """(a, b) < (c, d): column by column from the left, the first pair that differs, or is NULL, decides."""
-    sql = ""
-    for left, right in reversed(pairs):
-        if not sql:
-            sql = f"({left} {symbol} {right})"
-        else:
-            sql = f"({left} {symbol[0]} {right} OR ({left} = {right} AND {sql}))"
+    *before, (left, right) = pairs
+    sql: Sql = fill("({} {} {})", left, symbol, right)
+    for left, right in reversed(before):
+        sql = fill("({0} {1} {2} OR ({0} = {2} AND {3}))", left, symbol[0], right, sql)
     return sql
 
 
-def sort_item(generation: Generation, piece: Piece, type_: TypeRef, descending: bool, nulls_first: bool) -> str:
+def sort_item(generation: Generation, piece: Piece, type_: TypeRef, descending: bool, nulls_first: bool) -> Sql:
     """An ORDER BY item."""
     return sort_key(comparable(generation, piece, type_.oid), descending, nulls_first)
 
 
-def sort_key(key: str, descending: bool, nulls_first: bool) -> str:
+def sort_key(key: Part, descending: bool, nulls_first: bool) -> Sql:
     """An ORDER BY item that is a key already, or a position. NULLs are always placed explicitly."""
-    return f"{key} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+    return fill("{} {} NULLS {}", key, "DESC" if descending else "ASC", "FIRST" if nulls_first else "LAST")

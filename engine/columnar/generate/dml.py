@@ -16,6 +16,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from catalog.duckdb.nodes import CastTo, Clause, ColumnReference, Sql, comma_list, fill
+from catalog.duckdb.types import BIGINT, DuckDBType
 from catalog.errors import not_supported
 from catalog.schema import Table
 from catalog.types import oids
@@ -66,13 +68,16 @@ class _Layout:
 
     def __init__(self) -> None:
         self.columns: list[OutputColumn] = []
-        self.sql: list[str] = []
+        self.sql: list[Sql] = []
 
-    def add(self, name: str, type_: TypeRef, piece: Piece, form: str = "") -> int:
-        piece = convert(piece, form) if form else piece
-        self.columns.append(OutputColumn(name, type_, piece.form))
-        self.sql.append(f"CAST({piece.sql} AS {piece.form}) AS c{len(self.columns)}")
+    def add(self, name: str, type_: TypeRef, piece: Piece, form: DuckDBType | None = None) -> int:
+        piece = piece if form is None else convert(piece, form)
+        self.columns.append(OutputColumn(name, type_, str(piece.form)))
+        self.sql.append(CastTo(piece.sql, piece.form))
         return len(self.columns) - 1
+
+    def select_list(self) -> Sql:
+        return comma_list([fill("{} AS c{}", sql, number) for number, sql in enumerate(self.sql, 1)])
 
 
 def generate_dml(
@@ -107,7 +112,7 @@ def _query(statement: tree.Insert | tree.Update | tree.Delete) -> tree.Query:
     return tree.Query(targets=(), range_table=statement.range_table, where=where, ctes=statement.ctes)
 
 
-def _form(table: Table, number: int) -> str:
+def _form(table: Table, number: int) -> DuckDBType:
     type_ = table.column_by_number(number).type
     return form_of(type_.oid, type_.typmod)
 
@@ -123,38 +128,38 @@ def _change(generation: Generation, statement: tree.Update | tree.Delete) -> Col
     from_ = ranges.from_list(scope, (tree.FromRef(0), *statement.from_items))
     inner, after = _inner_columns(scope, statement, alias)
     target = scope.sources[0]
-    distinct = ""
+    distinct: Clause = ""
     if statement.from_items:
-        keys = [target.columns[number].sql for number in table.key_columns] or [f"{target.alias}.r"]
-        distinct = f"DISTINCT ON ({', '.join(keys)}) "
-    where = f" WHERE {expression(scope, statement.where).sql}" if statement.where is not None else ""
-    body = f"SELECT {distinct}{', '.join(inner)} FROM {from_}{where}"
-    return _outer(generation, statement, after, f"({body}) AS {alias}", with_)
+        keys = [target.columns[number].sql for number in table.key_columns] or [ColumnReference(target.alias, "r")]
+        distinct = fill("DISTINCT ON ({}) ", comma_list(keys))
+    where: Clause = fill(" WHERE {}", expression(scope, statement.where).sql) if statement.where is not None else ""
+    body = fill("SELECT {}{} FROM {}{}", distinct, comma_list(inner), from_, where)
+    return _outer(generation, statement, after, fill("({}) AS {}", body, alias), with_)
 
 
 def _inner_columns(
     scope: Scope, statement: tree.Update | tree.Delete, alias: str
-) -> tuple[list[str], dict[int, Source]]:
+) -> tuple[list[Sql], dict[int, Source]]:
     """The inner select list, and the range table as the outer level sees it: entry 0 is the old row, entry -1 the
     assigned values."""
     table = statement.table
-    columns: list[str] = []
+    columns: list[Sql] = []
     after: dict[int, Source] = {}
     for relation, source in scope.sources.items():
         seen = {}
         for number, piece in source.columns.items():
             name = f"s{relation}_{number}"
-            columns.append(f"{piece.sql} AS {name}")
-            seen[number] = Piece(f"{alias}.{name}", piece.form, piece.fields)
+            columns.append(fill("{} AS {}", piece.sql, name))
+            seen[number] = Piece(ColumnReference(alias, name), piece.form, piece.fields)
         after[relation] = Source(alias, seen)
     if not table.key_columns:
-        columns.append(f"{scope.sources[0].alias}.r AS r")
+        columns.append(fill("{} AS r", ColumnReference(scope.sources[0].alias, "r")))
     assigned = {}
     if isinstance(statement, tree.Update):
         for item in statement.assignments:
             piece = convert(expression(scope, item.expression), _form(table, item.column))
-            columns.append(f"{piece.sql} AS n{item.column}")
-            assigned[item.column] = Piece(f"{alias}.n{item.column}", piece.form)
+            columns.append(fill("{} AS n{}", piece.sql, item.column))
+            assigned[item.column] = Piece(ColumnReference(alias, f"n{item.column}"), piece.form)
     after[-1] = Source(alias, assigned)
     return columns, after
 
@@ -163,8 +168,8 @@ def _outer(
     generation: Generation,
     statement: tree.Update | tree.Delete,
     after: dict[int, Source],
-    from_: str,
-    with_: str,
+    from_: Sql,
+    with_: Clause,
 ) -> ColumnarDml:
     table, layout = statement.table, _Layout()
     assigned = after.pop(-1).columns
@@ -175,12 +180,12 @@ def _outer(
     places = dict(old)
     key = tuple(places[number] for number in table.key_columns)
     if not key:
-        key = (layout.add("r", TypeRef(oids.INT8), Piece(f"{after[0].alias}.r", "BIGINT")),)
+        key = (layout.add("r", TypeRef(oids.INT8), Piece(ColumnReference(after[0].alias, "r"), BIGINT)),)
     scope = Scope(generation, _query(statement))
     scope.sources = {**after, 0: Source(after[0].alias, {**after[0].columns, **assigned})}
     new, checks = _new_row(scope, statement, layout, assigned) if isinstance(statement, tree.Update) else ((), ())
     returning = tuple(_returning(scope, layout, statement.returning))
-    query = generation.finish(f"{with_}SELECT {', '.join(layout.sql)} FROM {from_}", layout.columns)
+    query = generation.finish(fill("{}SELECT {} FROM {}", with_, layout.select_list(), from_), layout.columns)
     return ColumnarDml(query, key, old, new, checks, returning)
 
 
@@ -233,8 +238,8 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
     places = dict(old)
     key = tuple(places[number] for number in table.key_columns)
     if not key:
-        key = (layout.add("r", TypeRef(oids.INT8), Piece(f"{target.alias}.r", "BIGINT")),)
-    there = f"{layout.sql[key[0]].rsplit(' AS ', 1)[0]} IS NOT NULL"
+        key = (layout.add("r", TypeRef(oids.INT8), Piece(ColumnReference(target.alias, "r"), BIGINT)),)
+    there = fill("{} IS NOT NULL", layout.sql[key[0]])
     inputs: dict[tuple[int, int], int] = {}
     computed: list[tuple[tree.Expr, int]] = []
 
@@ -245,13 +250,13 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
                 inputs[part.relation, part.column] = layout.add(part.name, part.type, piece)
 
     for action in statement.actions:
-        guard = there if action.matched else f"NOT ({there})"
+        guard = there if action.matched else fill("NOT ({})", there)
         for item in (action.condition, *(assignment.expression for assignment in action.assignments)):
             if item is None:
                 continue
             if any(isinstance(part, tree.SubLink) for part in walk(item)):
                 piece = expression(scope, item)
-                piece = Piece(f"CASE WHEN {guard} THEN {piece.sql} END", piece.form, piece.fields)
+                piece = Piece(fill("CASE WHEN {} THEN {} END", guard, piece.sql), piece.form, piece.fields)
                 computed.append((item, layout.add("x", item.type, piece)))
                 continue
             parts = list(walk(item))
@@ -263,7 +268,7 @@ def _merge(generation: Generation, statement: tree.Merge) -> ColumnarDml:
         whole = [part for part in parts if isinstance(part, tree.Var) and not part.column]
         if not whole and not any(isinstance(part, tree.SubLink) for part in parts):
             add_inputs(parts)
-    query = generation.finish(f"{with_}SELECT {', '.join(layout.sql)} FROM {from_}", layout.columns)
+    query = generation.finish(fill("{}SELECT {} FROM {}", with_, layout.select_list(), from_), layout.columns)
     return ColumnarDml(query, key, old, (), (), (), (), True, tuple(inputs.items()), tuple(computed))
 
 
@@ -295,7 +300,7 @@ def _insert(generation: Generation, statement: tree.Insert) -> ColumnarDml:
     else:
         new, checks = _new_row(scope, statement, layout, row)
         returning = tuple(_returning(scope, layout, statement.returning))
-    sql = f"{with_}SELECT {', '.join(layout.sql)} FROM ({body.sql}) AS {alias}"
+    sql = fill("{}SELECT {} FROM ({}) AS {}", with_, layout.select_list(), body.sql, alias)
     query = generation.finish(sql, layout.columns)
     return ColumnarDml(query, (), (), new, checks, returning, pending, complete=not (pending or routed))
 
@@ -307,6 +312,6 @@ def _given_rows(scope: Scope, statement: tree.Insert) -> tuple[queries.Body, tup
     columns = statement.table.columns
     entry = tree.RangeValues(statement.rows, "", tuple(tree.RangeColumn(item.name, item.type) for item in columns))
     sql, pieces = ranges.values(scope, entry)
-    names = ", ".join(f"c{n}" for n in range(1, len(pieces) + 1))
-    body = queries.Body(f"SELECT * FROM ({sql}) AS {scope.generation.alias()}({names})", pieces)
+    names = ranges.column_names(len(pieces))
+    body = queries.Body(fill("SELECT * FROM ({}) AS {}({})", sql, scope.generation.alias(), names), pieces)
     return body, tuple(item.number for item in columns)

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog import types
+from catalog.duckdb.nodes import (
+    CastTo,
+    ColumnReference,
+    Entry,
+    Identifier,
+    Null,
+    Part,
+    Sql,
+    Words,
+    comma_list,
+    constant_integer,
+    fill,
+    join_parts,
+)
+from catalog.duckdb.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, DuckDBType, ListType, list_of, struct_of
 from catalog.errors import not_supported
 from catalog.functions.array_shapes import NEST, SLICE, SUBSCRIPT
 from catalog.functions.array_slices import ASSIGN_SLICE
 from catalog.functions.composites import ALL_NULL, FIELD, MAKE, NONE_NULL
-from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.duckdb_errors import raising
 from catalog.types import oids
 from catalog.types.array import MAX_ELEMENTS
 from catalog.types.base import Array, TypeRef
@@ -27,6 +42,7 @@ from engine.columnar.generate.forms import (
     Piece,
     common,
     convert,
+    element_form,
     form_of,
     is_whole,
     rescaled,
@@ -59,13 +75,13 @@ def _var(scope: Scope, node: tree.Var) -> Piece:
         return _of_join(at, entry, node.column)
     source = at.sources[node.relation]
     if node.column == tree.ROW_NUMBER:
-        return Piece(f"{source.alias}.r", "BIGINT")
+        return Piece(ColumnReference(source.alias, "r"), BIGINT)
     if node.column == tree.TABLE_OID:
         not_supported("tableoid of rows that move to other partitions, on this query")
     piece = source.columns[node.column] if node.column else _whole_row(source, entry)
     if at.groups is not None:
         # Not grouped, yet determined by a grouped primary key: any row of the group has the value.
-        return Piece(f"any_value({piece.sql})", piece.form, piece.fields)
+        return Piece(fill("any_value({})", piece.sql), piece.form, piece.fields)
     return piece
 
 
@@ -79,9 +95,9 @@ def _of_join(scope: Scope, entry: tree.RangeJoin, column: int) -> Piece:
 def _whole_row(source: Source, entry: tree.RangeEntry) -> Piece:
     """The row as a record; NULL where an outer join has put NULLs in its place."""
     piece = record(list(source.columns.values()), [item.type for item in entry.columns])
-    if not source.present:
+    if source.present is None:
         return piece
-    return piece._replace(sql=f"CASE WHEN {source.present} IS NOT NULL THEN {piece.sql} END")
+    return piece._replace(sql=fill("CASE WHEN {} IS NOT NULL THEN {} END", source.present, piece.sql))
 
 
 def record(pieces: list[Piece], field_types: list[TypeRef]) -> Piece:
@@ -90,10 +106,9 @@ def record(pieces: list[Piece], field_types: list[TypeRef]) -> Piece:
         not_supported("rows without columns on this query")
     if any(piece.fields for piece in pieces):
         not_supported("a record in a record on this query")
-    items = ", ".join(f"f{n} := {piece.sql}" for n, piece in enumerate(pieces, 1))
-    form = ", ".join(f"f{n} {piece.form}" for n, piece in enumerate(pieces, 1))
+    items = comma_list([fill("f{} := {}", n, piece.sql) for n, piece in enumerate(pieces, 1)])
     fields = tuple((type_, piece.form) for type_, piece in zip(field_types, pieces, strict=True))
-    return Piece(f"struct_pack({items})", f"STRUCT({form})", fields)
+    return Piece(fill("struct_pack({})", items), struct_of([piece.form for piece in pieces]), fields)
 
 
 @makes(tree.RowExpr)
@@ -103,7 +118,7 @@ def _row(scope: Scope, node: tree.RowExpr) -> Piece:
         return record(pieces, [item.type for item in node.elements])
     signature = row_signature(MAKE, [item.type for item in node.elements], node.type)
     sql = [as_declared(piece, item.type.oid) for piece, item in zip(pieces, node.elements, strict=True)]
-    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
+    return scope.generation.udf(signature, sql)
 
 
 @makes(tree.FieldSelect)
@@ -113,10 +128,10 @@ def _field(scope: Scope, node: tree.FieldSelect) -> Piece:
     piece = expression(scope, node.argument)
     if is_composite(node.argument.type.oid):
         signature = row_signature(FIELD, [node.argument.type, TypeRef(oids.INT4)], node.type, strict=True)
-        return Piece(scope.generation.call_udf(signature, [piece.sql, str(node.field)]), signature.result_duckdb)
+        return scope.generation.udf(signature, [piece.sql, str(node.field)])
     if not piece.fields:
         not_supported("a field of this record")
-    return Piece(f"struct_extract({piece.sql}, 'f{node.field}')", piece.fields[node.field - 1][1])
+    return Piece(fill("struct_extract({}, 'f{}')", piece.sql, node.field), piece.fields[node.field - 1][1])
 
 
 # ---- logic ----------------------------------------------------------------------------------------------------------
@@ -125,9 +140,9 @@ def _field(scope: Scope, node: tree.FieldSelect) -> Piece:
 @makes(tree.BoolExpr)
 def _bool(scope: Scope, node: tree.BoolExpr) -> Piece:
     if node.operator == "not":
-        return Piece(f"(NOT {expression(scope, node.arguments[0]).sql})", "BOOLEAN")
+        return Piece(fill("(NOT {})", expression(scope, node.arguments[0]).sql), BOOLEAN)
     word = " AND " if node.operator == "and" else " OR "
-    return Piece(f"({word.join([expression(scope, item).sql for item in node.arguments])})", "BOOLEAN")
+    return Piece(fill("({})", join_parts(word, [expression(scope, item).sql for item in node.arguments])), BOOLEAN)
 
 
 @makes(tree.NullTest)
@@ -137,11 +152,11 @@ def _null_test(scope: Scope, node: tree.NullTest) -> Piece:
     if is_composite(node.argument.type.oid) and not node.whole:
         source = ALL_NULL if node.is_null else NONE_NULL
         signature = row_signature(source, [node.argument.type], TypeRef(oids.BOOL))
-        return Piece(scope.generation.call_udf(signature, [piece.sql]), "BOOLEAN")
+        return Piece(scope.generation.call_udf(signature, [piece.sql]), BOOLEAN)
     if piece.fields:
-        tests = [f"struct_extract({piece.sql}, 'f{n}') {word}" for n in range(1, len(piece.fields) + 1)]
-        return Piece(f"({' AND '.join(tests)})", "BOOLEAN")
-    return Piece(f"({piece.sql} {word})", "BOOLEAN")
+        tests = [fill("struct_extract({}, 'f{}') {}", piece.sql, n, word) for n in range(1, len(piece.fields) + 1)]
+        return Piece(fill("({})", join_parts(" AND ", tests)), BOOLEAN)
+    return Piece(fill("({} {})", piece.sql, word), BOOLEAN)
 
 
 _BOOLEAN_TESTS = {
@@ -156,16 +171,15 @@ _BOOLEAN_TESTS = {
 
 @makes(tree.BooleanTest)
 def _boolean_test(scope: Scope, node: tree.BooleanTest) -> Piece:
-    return Piece(f"({expression(scope, node.argument).sql} {_BOOLEAN_TESTS[node.test]})", "BOOLEAN")
+    return Piece(fill("({} {})", expression(scope, node.argument).sql, _BOOLEAN_TESTS[node.test]), BOOLEAN)
 
 
 @makes(tree.DistinctExpr)
 def _distinct(scope: Scope, node: tree.DistinctExpr) -> Piece:
     symbol = "IS NOT DISTINCT FROM" if node.negated else "IS DISTINCT FROM"
     oids_ = (node.left.type.oid, node.right.type.oid)
-    return Piece(
-        compare(scope.generation, symbol, expression(scope, node.left), expression(scope, node.right), oids_), "BOOLEAN"
-    )
+    left, right = expression(scope, node.left), expression(scope, node.right)
+    return Piece(compare(scope.generation, symbol, left, right, oids_), BOOLEAN)
 
 
 @makes(tree.NullIfExpr)
@@ -173,7 +187,7 @@ def _null_if(scope: Scope, node: tree.NullIfExpr) -> Piece:
     left = expression(scope, node.left)
     right = expression(scope, node.right)
     equal = call(scope.generation, node.function, [left, right], [node.left.type, node.right.type], TypeRef(oids.BOOL))
-    return Piece(f"CASE WHEN {equal.sql} THEN NULL ELSE {left.sql} END", left.form, left.fields)
+    return Piece(fill("CASE WHEN {} THEN NULL ELSE {} END", equal.sql, left.sql), left.form, left.fields)
 
 
 @makes(tree.RowCompare)
@@ -182,7 +196,7 @@ def _row_compare(scope: Scope, node: tree.RowCompare) -> Piece:
         comparable_pair(scope.generation, expression(scope, a), expression(scope, b), (a.type.oid, b.type.oid))
         for a, b in zip(node.left, node.right, strict=True)
     ]
-    return Piece(row_comparison(node.kind, pairs), "BOOLEAN")
+    return Piece(row_comparison(node.kind, pairs), BOOLEAN)
 
 
 # ---- conditionals ---------------------------------------------------------------------------------------------------
@@ -202,24 +216,24 @@ def _case(scope: Scope, node: tree.CaseExpr) -> Piece:
     results.append(scaled_expression(scope, node.default))
     fields = next((piece.fields for piece in results if piece.fields), ())
     form = _rescaled(scope, node, results)
-    if form:
+    if form is not None:
         scale = _branches(conditions, [shown_scale(piece) for piece in results])
         return Piece(_branches(conditions, [convert(piece, form).sql for piece in results]), form, scale=scale)
     results, form = common([settle(piece) for piece in results])
     return Piece(_branches(conditions, [piece.sql for piece in results]), form, fields)
 
 
-def _rescaled(scope: Scope, node: tree.CaseExpr | tree.CoalesceExpr, pieces: list[Piece]) -> str:
+def _rescaled(scope: Scope, node: tree.CaseExpr | tree.CoalesceExpr, pieces: list[Piece]) -> DuckDBType | None:
     """The form of scaled results. Their scales ask again for what decides, and for all of them: nothing volatile."""
     if node.type.oid != oids.NUMERIC or (scope.generation.volatile and is_volatile(node)):
-        return ""
+        return None
     return rescaled(pieces)
 
 
-def _branches(conditions: list[str], results: list[str]) -> str:
+def _branches(conditions: Sequence[Part], results: Sequence[Part]) -> Sql:
     """CASE, whose last result is that of ELSE."""
-    branches = " ".join([f"WHEN {c} THEN {r}" for c, r in zip(conditions, results, strict=False)])
-    return f"CASE {branches} ELSE {results[-1]} END"
+    branches = join_parts(" ", [fill("WHEN {} THEN {}", c, r) for c, r in zip(conditions, results, strict=False)])
+    return fill("CASE {} ELSE {} END", branches, results[-1])
 
 
 @makes(tree.CurrentOf)
@@ -237,13 +251,13 @@ def _coalesce(scope: Scope, node: tree.CoalesceExpr) -> Piece:
     pieces = [scaled_expression(scope, item) for item in node.arguments]
     fields = next((piece.fields for piece in pieces if piece.fields), ())
     form = _rescaled(scope, node, pieces)
-    if form:
-        tests = [f"{piece.sql} IS NOT NULL" for piece in pieces[:-1]]
+    if form is not None:
+        tests = [fill("{} IS NOT NULL", piece.sql) for piece in pieces[:-1]]
         scale = _branches(tests, [shown_scale(piece) for piece in pieces])
-        sql = ", ".join([convert(piece, form).sql for piece in pieces])
-        return Piece(f"coalesce({sql})", form, scale=scale)
+        sql = comma_list([convert(piece, form).sql for piece in pieces])
+        return Piece(fill("coalesce({})", sql), form, scale=scale)
     pieces, form = common([settle(piece) for piece in pieces])
-    return Piece(f"coalesce({', '.join([piece.sql for piece in pieces])})", form, fields)
+    return Piece(fill("coalesce({})", comma_list([piece.sql for piece in pieces])), form, fields)
 
 
 @makes(tree.MinMaxExpr)
@@ -252,15 +266,27 @@ def _min_max(scope: Scope, node: tree.MinMaxExpr) -> Piece:
     where there are such, and what does not compare as it is, the smallest or largest key says which one it is."""
     pieces, form = common([expression(scope, item) for item in node.arguments])
     oid = node.type.oid
-    if all(is_native(piece, oid) for piece in pieces) and oid not in _EQUAL_IN_MANY_WAYS and not form.endswith("]"):
-        return Piece(f"{node.operator}({', '.join([piece.sql for piece in pieces])})", form)
+    if (
+        all(is_native(piece, oid) for piece in pieces)
+        and oid not in _EQUAL_IN_MANY_WAYS
+        and not isinstance(form, ListType)
+    ):
+        return Piece(fill("{}({})", node.operator, comma_list([piece.sql for piece in pieces])), form)
     values, value, place = (scope.generation.alias() for _ in range(3))
-    key = comparable(scope.generation, Piece(value, form), oid)
+    key = comparable(scope.generation, Piece(Identifier(value), form), oid)
     function, sign = ("list_max", "-") if node.operator == "greatest" else ("list_min", "")
-    keys = f"list_transform({values}, lambda {value}, {place}: struct_pack(k := {key}, p := {sign}{place}))"
-    given = f"list_filter([{', '.join([piece.sql for piece in pieces])}], lambda {value}: {value} IS NOT NULL)"
-    found = f"{values}[{sign}struct_extract({function}({keys}), 'p')]"  # DuckDB has no LET: bound by a list of one
-    return Piece(f"list_transform([{given}], lambda {values}: {found})[1]", form)
+    keys = fill(
+        "list_transform({values}, lambda {value}, {place}: struct_pack(k := {key}, p := {sign}{place}))",
+        values=values,
+        value=value,
+        place=place,
+        key=key,
+        sign=sign,
+    )
+    given = fill("list_filter([{0}], lambda {1}: {1} IS NOT NULL)", comma_list([piece.sql for piece in pieces]), value)
+    # DuckDB has no LET: bound by a list of one.
+    found = fill("{}[{}struct_extract({}({}), 'p')]", values, sign, function, keys)
+    return Piece(fill("list_transform([{}], lambda {}: {})[1]", given, values, found), form)
 
 
 _EQUAL_IN_MANY_WAYS = frozenset({oids.FLOAT4, oids.FLOAT8, oids.INTERVAL, oids.RECORD})  # 0 and -0, a month and 30 days
@@ -277,8 +303,8 @@ def _array(scope: Scope, node: tree.ArrayExpr) -> Piece:
     if any(piece.fields for piece in pieces):
         not_supported("arrays of records on this query", position=node.location + 1)
     form = unify_pieces(pieces) if pieces else form_of(node.element_type.oid)
-    items = ", ".join([convert(piece, form).sql for piece in pieces])
-    made = Piece(f"CAST([{items}] AS {form}[])", form + "[]")
+    items = comma_list([convert(piece, form).sql for piece in pieces])
+    made = Piece(fill("CAST([{}] AS {}[])", items, form), list_of(form))
     return scope.generation.as_whole(made, node.type.oid)
 
 
@@ -287,8 +313,8 @@ def _nested_array(scope: Scope, node: tree.ArrayExpr) -> Piece:
     if not is_whole(node.type.oid):
         raise ShapedArray
     signature = row_signature(NEST, [item.type for item in node.elements], node.type)
-    sql = [as_declared(expression(scope, item), item.type.oid) for item in node.elements]
-    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
+    sql: list[Part] = [as_declared(expression(scope, item), item.type.oid) for item in node.elements]
+    return scope.generation.udf(signature, sql)
 
 
 @makes(tree.SubscriptingRef)
@@ -298,8 +324,9 @@ def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
         return _subscript_of_text(scope, node, array)
     if node.argument.type.oid == oids.NAME and len(node.upper) == 1 and not node.is_slice:
         place = _index(scope, node.upper[0])
-        return Piece(f"CASE WHEN {place} >= 0 THEN substr({array.sql}, {place} + 1, 1) END", "VARCHAR")
-    if not array.form.endswith("[]"):
+        assert place is not None
+        return Piece(fill("CASE WHEN {0} >= 0 THEN substr({1}, {0} + 1, 1) END", place, array.sql), VARCHAR)
+    if not isinstance(array.form, ListType):
         not_supported(f"subscripts of type {types.format_type(node.argument.type.oid)} on this query")
     if len(node.upper) > 1:
         raise ShapedArray
@@ -310,13 +337,12 @@ def _subscript(scope: Scope, node: tree.SubscriptingRef) -> Piece:
         return _slice(array, _index(scope, node.lower[0]), upper)
     assert upper is not None
     if node.argument.type.oid in oids.VECTORS:  # they start at 0
-        return Piece(f"CASE WHEN {upper} >= 0 THEN {_named(array)}[{upper} + 1] END", array.form[:-2])
+        return Piece(fill("CASE WHEN {0} >= 0 THEN {1}[{0} + 1] END", upper, _named(array)), array.form.element)
     if node.assignment is not None:
         return _assigned(array, upper, expression(scope, node.assignment))
-    number = upper.partition("::")[0]
-    if number.isdigit() and int(number) > 0:
-        return Piece(f"{_named(array)}[{upper}]", array.form[:-2])
-    return Piece(f"CASE WHEN {upper} > 0 THEN {_named(array)}[{upper}] END", array.form[:-2])
+    if (constant_integer(upper) or 0) > 0:
+        return Piece(fill("{}[{}]", _named(array), upper), array.form.element)
+    return Piece(fill("CASE WHEN {0} > 0 THEN {1}[{0}] END", upper, _named(array)), array.form.element)
 
 
 def _subscript_of_text(scope: Scope, node: tree.SubscriptingRef, array: Piece) -> Piece:
@@ -335,69 +361,80 @@ def _subscript_of_text(scope: Scope, node: tree.SubscriptingRef, array: Piece) -
     else:
         signature = row_signature(SUBSCRIPT, [node.argument.type, *(_INT4 for _ in upper)], node.type)
         sql = [array.sql, *upper]
-    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
+    return scope.generation.udf(signature, sql)
 
 
-def _named(array: Piece) -> str:
-    return f"({array.sql})"
+def _named(array: Piece) -> Sql:
+    return fill("({})", array.sql)
 
 
 _INT4, _BOOL = TypeRef(oids.INT4), TypeRef(oids.BOOL)
 
 
-def _integer(scope: Scope, node: tree.Expr | None) -> str:
+def _integer(scope: Scope, node: tree.Expr | None) -> Sql:
     """A subscript as an argument of a UDF."""
-    return "NULL::INTEGER" if node is None else f"CAST({expression(scope, node).sql} AS INTEGER)"
+    return Null(INTEGER) if node is None else CastTo(expression(scope, node).sql, INTEGER)
 
 
-def _index(scope: Scope, node: tree.Expr | None) -> str | None:
+def _index(scope: Scope, node: tree.Expr | None) -> Sql | None:
     return None if node is None else expression(scope, node).sql
 
 
-def _slice(array: Piece, lower: str | None, upper: str | None) -> Piece:
+def _slice(array: Piece, lower: Sql | None, upper: Sql | None) -> Piece:
     """A slice's bounds are cut to the array's; a NULL bound gives NULL, an empty range the empty array."""
-    first = f"greatest({lower}, 1)" if lower is not None else "1"
-    last = f"greatest({upper}, 0)" if upper is not None else f"len({array.sql})"
-    sql = f"CASE WHEN {first} > {last} THEN CAST([] AS {array.form}) ELSE {_named(array)}[{first}:{last}] END"
-    tests = [f"{bound} IS NULL" for bound in (lower, upper) if bound is not None]
-    if tests:
-        sql = f"CASE WHEN {' OR '.join([*tests, array.sql + ' IS NULL'])} THEN NULL ELSE {sql} END"
+    first: Part = 1 if lower is None else fill("greatest({}, 1)", lower)
+    last = fill("len({})", array.sql) if upper is None else fill("greatest({}, 0)", upper)
+    sql = fill("CASE WHEN {0} > {1} THEN CAST([] AS {2}) ELSE {3}[{0}:{1}] END", first, last, array.form, _named(array))
+    bounds = [bound for bound in (lower, upper) if bound is not None]
+    if bounds:
+        tests = join_parts(" OR ", [fill("{} IS NULL", item) for item in (*bounds, array.sql)])
+        sql = fill("CASE WHEN {} THEN NULL ELSE {} END", tests, sql)
     return Piece(sql, array.form)
 
 
-def _assigned(array: Piece, index: str, value: Piece) -> Piece:
+def _assigned(array: Piece, index: Sql, value: Piece) -> Piece:
     """The array with one element stored: it grows, padded with NULLs, if need be. Lower bounds other than 1, which a
     store before the first element makes, and one behind it into an empty array, do not exist here."""
-    form = unify(array.form, value.form + "[]")
-    whole = f"coalesce({convert(array, form).sql}, CAST([] AS {form}))"
-    before = f"list_resize({whole}, CAST({index} - 1 AS UBIGINT))"
-    after = f"CASE WHEN len({whole}) > {index} THEN ({whole})[{index} + 1:] ELSE CAST([] AS {form}) END"
-    stored = f"list_concat({before}, [{convert(value, form[:-2]).sql}], {after})"
-    refused = sql_error_call("0A000", "arrays not starting at 1 on this query are not supported")
-    absent = sql_error_call("22004", "array subscript in assignment must not be null")
-    large = sql_error_call("54000", f"array size exceeds the maximum allowed ({MAX_ELEMENTS})")
-    tests = (
-        f"WHEN {index} < 1 OR ({index} > 1 AND len({whole}) = 0) THEN {refused} "
-        f"WHEN {index} > {MAX_ELEMENTS} THEN {large} WHEN {index} IS NULL THEN {absent}"
+    form = unify(array.form, list_of(value.form))
+    whole = fill("coalesce({}, CAST([] AS {}))", convert(array, form).sql, form)
+    before = fill("list_resize({}, CAST({} - 1 AS UBIGINT))", whole, index)
+    after = fill(
+        "CASE WHEN len({whole}) > {index} THEN ({whole})[{index} + 1:] ELSE CAST([] AS {form}) END",
+        whole=whole,
+        index=index,
+        form=form,
     )
-    return Piece(f"CASE {tests} ELSE {stored} END", form)
+    stored = fill("list_concat({}, [{}], {})", before, convert(value, element_form(form)).sql, after)
+    refused = raising("0A000", "arrays not starting at 1 on this query are not supported")
+    absent = raising("22004", "array subscript in assignment must not be null")
+    large = raising("54000", f"array size exceeds the maximum allowed ({MAX_ELEMENTS})")
+    tests = fill(
+        "WHEN {0} < 1 OR ({0} > 1 AND len({1}) = 0) THEN {2} WHEN {0} > {3} THEN {4} WHEN {0} IS NULL THEN {5}",
+        index,
+        whole,
+        refused,
+        MAX_ELEMENTS,
+        large,
+        absent,
+    )
+    return Piece(fill("CASE {} ELSE {} END", tests, stored), form)
 
 
-def _assigned_slice(scope: Scope, node: tree.SubscriptingRef, array: Piece, upper: str | None) -> Piece:
+def _assigned_slice(scope: Scope, node: tree.SubscriptingRef, array: Piece, upper: Sql | None) -> Piece:
     """One dimension, by the function of the row path."""
     assert node.assignment is not None
     lower = _index(scope, node.lower[0])
     whole = node.argument.type
     signature = row_signature(ASSIGN_SLICE, [whole, _INT4, _INT4, _BOOL, _BOOL, node.assignment.type], whole)
-    sql = [
+    sql: list[Part] = [
         as_declared(array, whole.oid),
-        "NULL::INTEGER" if lower is None else f"CAST({lower} AS INTEGER)",
-        "NULL::INTEGER" if upper is None else f"CAST({upper} AS INTEGER)",
+        Null(INTEGER) if lower is None else CastTo(lower, INTEGER),
+        Null(INTEGER) if upper is None else CastTo(upper, INTEGER),
         str(lower is None),
         str(upper is None),
         as_declared(expression(scope, node.assignment), node.assignment.type.oid),
     ]
-    return Piece(scope.generation.call_udf(signature, sql), signature.result_duckdb)
+    return scope.generation.udf(signature, sql)
 
 
 @makes(tree.ScalarArrayOp)
@@ -408,42 +445,46 @@ def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
     many = _many(node)
     if many is not None and is_native(left, node.left.type.oid):
         word = "IN" if node.use_or else "NOT IN"  # a join; = ANY would go through the list for each row
-        return Piece(f"({left.sql} {word} (SELECT n FROM {scope.generation.relation_of(*many)}))", "BOOLEAN")
+        return Piece(fill("({} {} (SELECT n FROM {}))", left.sql, word, scope.generation.relation_of(*many)), BOOLEAN)
     array = elements(scope.generation, expression(scope, node.right), node.right.type)
-    if not array.form.endswith("[]"):
+    if not isinstance(array.form, ListType):
         not_supported("this array on this query")
     element = types.element_of(node.right.type.oid)
-    name, whole, listed = scope.generation.alias(), left.sql, array.sql
+    name, whole, values = scope.generation.alias(), left.sql, array.sql
     if not isinstance(node.left, tree.Var | tree.Const | tree.Param):
         # It is computed, and may raise, also where the array is empty. Both are made outside of the lambda that binds
         # them: it may hold no sub-query.
         both = scope.generation.alias()
-        left, listed = left._replace(sql=f"{both}['l']"), f"{both}['a']"
-    pieces = [left, Piece(name, array.form[:-2])]
+        left, values = left._replace(sql=Entry(both, "l")), Entry(both, "a")
+    pieces = [left, Piece(Identifier(name), array.form.element)]
     test = call(scope.generation, node.function, pieces, [node.left.type, TypeRef(element)], TypeRef(oids.BOOL))
     # DuckDB makes a sub-query of = ANY, which may not stand in the lambda of a volatile operand.
     plain = COMPARISONS.get(node.function.source) == "=" and node.use_or and not scope.generation.volatile
     if plain and is_native(left, node.left.type.oid):
-        comparable_element(element, array.form[:-2])
+        comparable_element(element, array.form.element)
         if not isinstance(node.right, tree.Const) or node.right.value is None:
-            sql = f"CASE WHEN {array.sql} IS NULL THEN NULL ELSE ({whole} = ANY({array.sql})) END"
-            return Piece(sql, "BOOLEAN")
-        return Piece(f"({whole} = ANY({array.sql}))", "BOOLEAN")
+            sql = fill("CASE WHEN {0} IS NULL THEN NULL ELSE ({1} = ANY({0})) END", array.sql, whole)
+            return Piece(sql, BOOLEAN)
+        return Piece(fill("({} = ANY({}))", whole, array.sql), BOOLEAN)
     # Every element's answer as a list: TRUE (for ANY) or FALSE (for ALL) anywhere decides, then NULL, then the other.
-    answers = f"list_transform({listed}, lambda {name}: {test.sql})"
+    answers = fill("list_transform({}, lambda {}: {})", values, name, test.sql)
     deciding = "TRUE" if node.use_or else "FALSE"
     other = "FALSE" if node.use_or else "TRUE"
-    sql = (
-        f"list_transform([{answers}], lambda {name}: CASE WHEN {name} IS NULL THEN NULL "
-        f"WHEN list_contains({name}, {deciding}) THEN {deciding} "
-        f"WHEN len(list_filter({name}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
+    sql = fill(
+        "list_transform([{answers}], lambda {name}: CASE WHEN {name} IS NULL THEN NULL "
+        "WHEN list_contains({name}, {deciding}) THEN {deciding} "
+        "WHEN len(list_filter({name}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]",
+        answers=answers,
+        name=name,
+        deciding=deciding,
+        other=other,
     )
-    if left.sql != whole:
-        sql = f"list_transform([{{'l': {whole}, 'a': {array.sql}}}], lambda {both}: {sql})[1]"
-    return Piece(sql, "BOOLEAN")
+    if left.sql is not whole:
+        sql = fill("list_transform([{{'l': {}, 'a': {}}}], lambda {}: {})[1]", whole, array.sql, both, sql)
+    return Piece(sql, BOOLEAN)
 
 
-def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], str] | None:
+def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], DuckDBType] | None:
     """The integers of IN or NOT IN over many, and their form."""
     array = node.right.value if isinstance(node.right, tree.Const) else None
     element = types.element_of(node.right.type.oid)
@@ -456,19 +497,19 @@ def _many(node: tree.ScalarArrayOp) -> tuple[Sequence[object], str] | None:
 def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: list[tuple[Piece, TypeRef]]) -> Piece:
     """ANY or ALL over ARRAY[...] whose elements are written out: IN, NOT IN, or a chain of comparisons."""
     if not elements:
-        return Piece("FALSE" if node.use_or else "TRUE", "BOOLEAN")
+        return Piece(Words("FALSE" if node.use_or else "TRUE"), BOOLEAN)
     symbol = COMPARISONS.get(node.function.source)
     oid = node.left.type.oid
     pieces = [left, *(piece for piece, _ in elements)]
     alike = all(is_native(piece, type_.oid) for piece, type_ in elements) and is_native(left, oid)
     if symbol == ("=" if node.use_or else "<>") and alike and not left.fields:
         word = "IN" if node.use_or else "NOT IN"
-        return Piece(f"({left.sql} {word} ({', '.join([piece.sql for piece in pieces[1:]])}))", "BOOLEAN")
+        return Piece(fill("({} {} ({}))", left.sql, word, comma_list([piece.sql for piece in pieces[1:]])), BOOLEAN)
     tests = [
         call(scope.generation, node.function, [left, piece], [node.left.type, type_], TypeRef(oids.BOOL)).sql
         for piece, type_ in elements
     ]
-    return Piece(f"({(' OR ' if node.use_or else ' AND ').join(tests)})", "BOOLEAN")
+    return Piece(fill("({})", join_parts(" OR " if node.use_or else " AND ", tests)), BOOLEAN)
 
 
 # ---- the session ----------------------------------------------------------------------------------------------------
@@ -477,7 +518,7 @@ def _array_list(scope: Scope, node: tree.ScalarArrayOp, left: Piece, elements: l
 @makes(tree.SqlValueFunction)
 def _value_function(scope: Scope, node: tree.SqlValueFunction) -> Piece:
     if node.name.lower() == "current_timestamp" and node.precision is None:
-        return Piece(scope.generation.parameter(TRANSACTION_TIME, "TIMESTAMP"), "TIMESTAMP")
+        return Piece(scope.generation.parameter(TRANSACTION_TIME, TIMESTAMP), TIMESTAMP)
     return scope.generation.compute(node)
 
 
@@ -489,4 +530,4 @@ def _next_value(scope: Scope, node: tree.NextValueExpr) -> Piece:
 @makes(tree.GroupingFunc)
 def _grouping(scope: Scope, node: tree.GroupingFunc) -> Piece:
     keys = [scope.group_keys[item] for item in node.arguments]
-    return Piece(f"CAST(grouping({', '.join(keys)}) AS INTEGER)", "INTEGER")
+    return Piece(fill("CAST(grouping({}) AS INTEGER)", comma_list(keys)), INTEGER)

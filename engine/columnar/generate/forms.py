@@ -18,34 +18,48 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from catalog import types
+from catalog.duckdb.nodes import CastTo, Null, Part, Sql, Words
+from catalog.duckdb.types import VARCHAR, DecimalType, DuckDBType, ListType, list_of, parse_type
+from catalog.duckdb.types import decimal_type as duckdb_decimal
 from catalog.errors import not_supported
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.storage.columns import takes_shapes
 
-GENERAL = "VARCHAR"
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+GENERAL = VARCHAR
 MAX_DIGITS = 38
 
 
 class Piece(NamedTuple):
-    """SQL of an expression (safe to put next to any operator), its form, and a record's fields: types and forms.
+    """The tree of an expression (safe to put next to any operator), its form, and a record's fields: types and forms.
 
     `once`: it has one value for the whole query. `scale`: the display scale of a scaled DECIMAL.
     """
 
-    sql: str
-    form: str
-    fields: tuple[tuple[TypeRef, str], ...] = ()
+    sql: Sql
+    form: DuckDBType
+    fields: tuple[tuple[TypeRef, DuckDBType], ...] = ()
     once: bool = False
-    scale: str = ""
+    scale: Sql | None = None
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is a bare NULL, which takes any form."""
+        return isinstance(self.sql, Null)
+
+
+_NOTHING = Words("")
+
+
+def of_form(form: DuckDBType, fields: tuple[tuple[TypeRef, DuckDBType], ...] = ()) -> Piece:
+    """What has a form, and no SQL yet: a column of a query."""
+    return Piece(_NOTHING, form, fields)
 
 
 _whole: ContextVar[bool] = ContextVar("_whole", default=False)
@@ -84,27 +98,31 @@ def numerics_as_text() -> Iterator[None]:
         _exact.reset(token)
 
 
-def form_of(oid: int, typmod: int = -1) -> str:
+def form_of(oid: int, typmod: int = -1) -> DuckDBType:
     """The DuckDB type that carries a value of this type. Raises 0A000 for types without one."""
     return GENERAL if is_whole(oid) or (oid == oids.NUMERIC and _exact.get()) else stored_form(oid, typmod)
 
 
 @functools.lru_cache(maxsize=4096)
-def stored_form(oid: int, typmod: int) -> str:
+def stored_form(oid: int, typmod: int) -> DuckDBType:
     """The same of a stored value, unless it is an array that is carried as text."""
     if oid == oids.VOID:
-        return "VARCHAR"
-    return types.lookup(oid).duckdb_type(typmod)
+        return VARCHAR
+    return parse_type(types.lookup(oid).duckdb_type(typmod))
 
 
-@functools.lru_cache(maxsize=4096)
-def digits_of(form: str) -> tuple[int, int] | None:
+def digits_of(form: DuckDBType) -> tuple[int, int] | None:
     """(precision, scale) of a DECIMAL form; None for any other."""
-    found = _DECIMAL.fullmatch(form)
-    return (int(found[1]), int(found[2])) if found else None
+    return (form.precision, form.scale) if isinstance(form, DecimalType) else None
 
 
-def physical_type(type_: TypeRef, form: str) -> TypeRef:
+def element_form(form: DuckDBType) -> DuckDBType:
+    """The form of the elements of a LIST."""
+    assert isinstance(form, ListType)
+    return form.element
+
+
+def physical_type(type_: TypeRef, form: DuckDBType) -> TypeRef:
     """The type as implementations see it: numeric has a modifier only if the value physically is a DECIMAL."""
     if type_.oid != oids.NUMERIC:
         return type_
@@ -112,45 +130,45 @@ def physical_type(type_: TypeRef, form: str) -> TypeRef:
     return TypeRef(oids.NUMERIC, ((digits[0] << 16) | digits[1]) + 4 if digits else -1)
 
 
-def decimal_form(precision: int, scale: int) -> str:
-    return f"DECIMAL({min(max(precision, 1), MAX_DIGITS)},{scale})"
+def decimal_form(precision: int, scale: int) -> DuckDBType:
+    return duckdb_decimal(min(max(precision, 1), MAX_DIGITS), scale)
 
 
-def unify(first: str, second: str) -> str:
+def unify(first: DuckDBType, second: DuckDBType) -> DuckDBType:
     """The form that holds values of both forms of one SQL type without loss of value or display scale."""
     if first == second:
         return first
     left, right = digits_of(first), digits_of(second)
     if left and right and left[1] == right[1]:
         return decimal_form(max(left[0], right[0]), left[1])
-    if (left or right) and "[]" not in first + second:
+    if isinstance(first, ListType) and isinstance(second, ListType):
+        return list_of(unify(first.element, second.element))
+    if (left or right) and not isinstance(first, ListType) and not isinstance(second, ListType):
         return GENERAL
-    if first.endswith("[]") and second.endswith("[]"):
-        return unify(first[:-2], second[:-2]) + "[]"
     return first
 
 
-def unify_pieces(pieces: Iterable[Piece], null_form: str = "") -> str:
+def unify_pieces(pieces: Iterable[Piece], null_form: DuckDBType | None = None) -> DuckDBType:
     """The form of several pieces. NULL constants fit anywhere: they count only if there is nothing else."""
-    form = ""
+    form: DuckDBType | None = None
     for piece in pieces:
-        if piece.sql.startswith("NULL::"):
+        if piece.is_null:
             continue
-        form = unify(form, piece.form) if form else piece.form
+        form = piece.form if form is None else unify(form, piece.form)
     return form or null_form or next(iter(pieces)).form
 
 
-def convert(piece: Piece, form: str) -> Piece:
+def convert(piece: Piece, form: DuckDBType) -> Piece:
     """The piece in another form of the same SQL type. DECIMAL to general keeps the digits that its scale shows."""
     if piece.form == form:
         return piece
-    if piece.sql.startswith("NULL::"):
-        return Piece("NULL::" + form, form, piece.fields)
-    if piece.form.endswith("[]") != form.endswith("[]"):  # DuckDB's text of a LIST is not PostgreSQL's
+    if piece.is_null:
+        return Piece(Null(form), form, piece.fields)
+    if isinstance(piece.form, ListType) != isinstance(form, ListType):  # DuckDB's text of a LIST is not PostgreSQL's
         not_supported("arrays of several dimensions, or not starting at 1, with these LISTs on this query")
     if form == GENERAL:
         piece = _with_whole_digit(piece)
-    return Piece(f"CAST({piece.sql} AS {form})", form, piece.fields, piece.once)
+    return Piece(CastTo(piece.sql, form), form, piece.fields, piece.once)
 
 
 def _with_whole_digit(piece: Piece) -> Piece:
@@ -161,18 +179,19 @@ def _with_whole_digit(piece: Piece) -> Piece:
     if digits[0] == MAX_DIGITS:
         not_supported("numeric(38, 38) in this expression")
     form = decimal_form(digits[0] + 1, digits[1])
-    return piece._replace(sql=f"CAST({piece.sql} AS {form})", form=form)
+    return piece._replace(sql=CastTo(piece.sql, form), form=form)
 
 
-def shown_scale(piece: Piece) -> str:
-    """SQL of the number of digits after the point that a DECIMAL shows."""
+def shown_scale(piece: Piece) -> Part:
+    """The number of digits after the point that a DECIMAL shows."""
     digits = digits_of(piece.form)
-    return piece.scale or str(digits[1] if digits else 0)
+    return piece.scale or (digits[1] if digits else 0)
 
 
 def settle(piece: Piece) -> Piece:
     """A scaled piece as general numeric: its text without the digits that it does not show, which are zeros."""
-    if not piece.scale:
+    shown = piece.scale
+    if shown is None:
         return piece
     piece = _with_whole_digit(piece)
     digits = digits_of(piece.form)
@@ -182,38 +201,27 @@ def settle(piece: Piece) -> Piece:
         f"CASE {{1}} WHEN {scale} THEN CAST({{0}} AS VARCHAR) WHEN 0 THEN left(CAST({{0}} AS VARCHAR), {-scale - 1}) "
         f"ELSE left(CAST({{0}} AS VARCHAR), CAST({{1}} - {scale} AS BIGINT)) END"
     )
-    return Piece(evaluate_once([piece.sql, piece.scale], template), GENERAL)
+    return Piece(evaluate_once([piece.sql, shown], template), GENERAL)
 
 
-def rescaled(pieces: list[Piece]) -> str:
-    """The DECIMAL form with room for DECIMAL pieces of several scales; '' where they need none, or do not fit."""
+def rescaled(pieces: list[Piece]) -> DuckDBType | None:
+    """The DECIMAL form with room for DECIMAL pieces of several scales; None where they need none, or do not fit."""
     whole, scales = 0, set()
     for piece in pieces:
-        if piece.sql.startswith("NULL::"):
+        if piece.is_null:
             continue
         digits = digits_of(piece.form)
         if digits is None:
-            return ""
+            return None
         whole = max(whole, digits[0] - digits[1])
         scales.add(piece.scale or digits[1])
     most = max((digits[1] for piece in pieces if (digits := digits_of(piece.form))), default=0)
     if whole + most > MAX_DIGITS or (len(scales) < 2 and not any(piece.scale for piece in pieces)):
-        return ""
+        return None
     return decimal_form(whole + most, most)
 
 
-def common(pieces: list[Piece], null_form: str = "") -> tuple[list[Piece], str]:
+def common(pieces: list[Piece], null_form: DuckDBType | None = None) -> tuple[list[Piece], DuckDBType]:
     """All pieces brought to one form, and that form."""
     form = unify_pieces(pieces, null_form)
     return [convert(piece, form) for piece in pieces], form
-
-
-_MARKS = re.compile("[\x01-\x05]")
-
-
-def text_literal(text: str) -> str:
-    """A DuckDB string literal. The characters that mark placeholders while SQL is put together are spelled out."""
-    sql = "'" + text.replace("'", "''") + "'"
-    if _MARKS.search(text):
-        sql = "(" + _MARKS.sub(lambda found: f"' || chr({ord(found[0])}) || '", sql) + ")"
-    return sql

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catalog.duckdb.nodes import Clause, Sql, comma_list, fill, join_parts
+from catalog.duckdb.types import BIGINT, DOUBLE
 from catalog.errors import not_supported
 from engine.columnar.generate.comparisons import comparable_pair
 from engine.columnar.generate.forms import Piece
@@ -16,10 +18,10 @@ from engine.sql import tree
 from engine.sql.tree_walk import walk
 
 NAMES = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
-_Pair = tuple[str, str]  # the key of a row, and that of the hypothetical one
+_Pair = tuple[Sql, Sql]  # the key of a row, and that of the hypothetical one
 
 
-def hypothetical(scope: Scope, node: tree.Aggref, condition: str) -> Piece:
+def hypothetical(scope: Scope, node: tree.Aggref, condition: Sql | None) -> Piece:
     """SQL of the aggregate; `condition` is its FILTER. Called with grouping out of the way (`Scope.plain`)."""
     fixed = not any(isinstance(item, tree.Var) for direct in node.direct_arguments for item in walk(direct))
     if scope.up(node.levels_up).query.grouping_sets and not fixed:
@@ -34,32 +36,42 @@ def hypothetical(scope: Scope, node: tree.Aggref, condition: str) -> Piece:
         for clause, direct in zip(node.order_by, node.direct_arguments, strict=True)
     ]
     before = _before(pairs, node.order_by)
-    rows = f"count(*){_where(condition)}"
+    rows = fill("count(*){}", _where(condition))
     if node.function.name == "dense_rank":
-        different = f"count(DISTINCT row({', '.join(row for row, _ in pairs)}))"
-        return Piece(f"(1 + {different}{_where(before, condition)})", "BIGINT")
-    earlier = f"count(*){_where(before, condition)}"
+        different = fill("count(DISTINCT row({}))", comma_list([row for row, _ in pairs]))
+        return Piece(fill("(1 + {}{})", different, _where(before, condition)), BIGINT)
+    earlier = fill("count(*){}", _where(before, condition))
     if node.function.name == "rank":
-        return Piece(f"(1 + {earlier})", "BIGINT")
+        return Piece(fill("(1 + {})", earlier), BIGINT)
     if node.function.name == "percent_rank":
-        return Piece(f"(CASE WHEN {rows} = 0 THEN 0 ELSE CAST({earlier} AS DOUBLE) / {rows} END)", "DOUBLE")
-    beside = " AND ".join(f"{row} IS NOT DISTINCT FROM {wanted}" for row, wanted in pairs)
-    upto = f"count(*){_where(f'({before} OR ({beside}))', condition)}"
-    return Piece(f"(CAST(1 + {upto} AS DOUBLE) / (1 + {rows}))", "DOUBLE")
+        return Piece(
+            fill(
+                "(CASE WHEN {rows} = 0 THEN 0 ELSE CAST({earlier} AS DOUBLE) / {rows} END)", rows=rows, earlier=earlier
+            ),
+            DOUBLE,
+        )
+    beside = join_parts(" AND ", [fill("{} IS NOT DISTINCT FROM {}", row, wanted) for row, wanted in pairs])
+    upto = fill("count(*){}", _where(fill("({} OR ({}))", before, beside), condition))
+    return Piece(fill("(CAST(1 + {} AS DOUBLE) / (1 + {}))", upto, rows), DOUBLE)
 
 
-def _where(*conditions: str) -> str:
-    given = [item for item in conditions if item]
-    return f" FILTER (WHERE {' AND '.join(given)})" if given else ""
+def _where(*conditions: Sql | None) -> Clause:
+    given = [item for item in conditions if item is not None]
+    return fill(" FILTER (WHERE {})", join_parts(" AND ", given)) if given else ""
 
 
-def _before(pairs: Sequence[_Pair], order: Sequence[tree.SortClause]) -> str:
+def _before(pairs: Sequence[_Pair], order: Sequence[tree.SortClause]) -> Sql:
     """Whether a row sorts before the hypothetical one: never NULL."""
     (row, wanted), clause = pairs[0], order[0]
     symbol = ">" if clause.descending else "<"
-    known = f"({row} IS NOT NULL AND {wanted} IS NOT NULL AND {row} {symbol} {wanted})"
+    known = fill(
+        "({row} IS NOT NULL AND {wanted} IS NOT NULL AND {row} {symbol} {wanted})",
+        row=row,
+        wanted=wanted,
+        symbol=symbol,
+    )
     null, other = (row, wanted) if clause.nulls_first else (wanted, row)
-    test = f"({known} OR ({null} IS NULL AND {other} IS NOT NULL))"
+    test = fill("({} OR ({} IS NULL AND {} IS NOT NULL))", known, null, other)
     if len(pairs) == 1:
         return test
-    return f"({test} OR ({row} IS NOT DISTINCT FROM {wanted} AND {_before(pairs[1:], order[1:])}))"
+    return fill("({} OR ({} IS NOT DISTINCT FROM {} AND {}))", test, row, wanted, _before(pairs[1:], order[1:]))

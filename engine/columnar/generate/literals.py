@@ -9,11 +9,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catalog import types
+from catalog.duckdb.nodes import CastTo, Constant, Null, comma_list, fill, integer, string
+from catalog.duckdb.types import (
+    BIGINT,
+    BLOB,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    INTERVAL,
+    SMALLINT,
+    TIME,
+    TIMESTAMP,
+    UBIGINT,
+    VARCHAR,
+    DecimalType,
+    DuckDBType,
+    list_of,
+)
 from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
-from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, text_literal, unify
+from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, unify
 from engine.columnar.generate.state import MANY, Scope, makes
 from engine.columnar.generate.udf import is_composite
 from engine.sql import tree
@@ -27,26 +46,25 @@ _UNIX_OFFSET = 946_684_800_000_000  # 1970-01-01 to 2000-01-01
 _TIMESTAMP_INFINITY, _DATE_INFINITY = 2**63 - 1, 2**31 - 1
 
 
-def _whole(form: str) -> Callable[[Any, TypeRef], Piece]:
-    def literal(value: Any, _: TypeRef) -> Piece:
-        return Piece(f"{value}::{form}" if value >= 0 else f"({value})::{form}", form)
-
-    return literal
+def _whole(form: DuckDBType) -> Callable[[Any, TypeRef], Piece]:
+    return lambda value, _: Piece(integer(value, form), form)
 
 
 def _boolean(value: Any, _: TypeRef) -> Piece:
-    return Piece("TRUE" if value else "FALSE", "BOOLEAN")
+    return Piece(Constant("TRUE" if value else "FALSE", value, BOOLEAN, simple=True), BOOLEAN)
 
 
-def _float(form: str) -> Callable[[Any, TypeRef], Piece]:
-    def literal(value: Any, _: TypeRef) -> Piece:
-        return Piece(f"'{value!r}'::{form}" if math.isfinite(value) else f"'{value}'::{form}", form)
+def _quoted(written: object, value: object, form: DuckDBType) -> Piece:
+    """A value by what DuckDB reads as it."""
+    return Piece(Constant(f"'{written}'::{form}", value, form, simple=not isinstance(form, DecimalType)), form)
 
-    return literal
+
+def _float(form: DuckDBType) -> Callable[[Any, TypeRef], Piece]:
+    return lambda value, _: _quoted(repr(value) if math.isfinite(value) else value, value, form)
 
 
 def _text(value: Any, _: TypeRef) -> Piece:
-    return Piece(text_literal(value) + "::VARCHAR", "VARCHAR")
+    return Piece(string(value), VARCHAR)
 
 
 def _numeric(value: decimal.Decimal, _: TypeRef) -> Piece:
@@ -55,62 +73,57 @@ def _numeric(value: decimal.Decimal, _: TypeRef) -> Piece:
         assert isinstance(exponent, int)
         precision = max(len(digits), 1 - exponent)
         if precision <= MAX_DIGITS and exponent <= 0:
-            form = decimal_form(precision, -exponent)
-            return Piece(f"'{value:f}'::{form}", form)
-    return Piece(_output(value, TypeRef(oids.NUMERIC)) + "::VARCHAR", "VARCHAR")
-
-
-def _output(value: object, type_: TypeRef) -> str:
-    """The value's text form as a string literal: for types that are carried as text."""
-    return text_literal(types.lookup(type_.oid).text_encoder()(value).decode())
+            return _quoted(f"{value:f}", value, decimal_form(precision, -exponent))
+    return _as_text(value, TypeRef(oids.NUMERIC))
 
 
 def _as_text(value: object, type_: TypeRef) -> Piece:
-    return Piece(_output(value, type_) + "::VARCHAR", "VARCHAR")
+    """The value's text form as a string: for types that are carried as text."""
+    return Piece(string(types.lookup(type_.oid).text_encoder()(value).decode()), VARCHAR)
 
 
 def _bytes(value: Any, _: TypeRef) -> Piece:
-    return Piece(f"from_hex('{value.hex()}')", "BLOB")
+    return Piece(Constant(f"from_hex('{value.hex()}')", value, BLOB), BLOB)
 
 
 def _date(value: Any, _: TypeRef) -> Piece:
     if value == _DATE_INFINITY:
-        return Piece("'infinity'::DATE", "DATE")
+        return _quoted("infinity", value, DATE)
     if value == -_DATE_INFINITY - 1:
-        return Piece("'-infinity'::DATE", "DATE")
+        return _quoted("-infinity", value, DATE)
     if value in _DATE_RANGE:
-        return Piece(f"'{_EPOCH + datetime.timedelta(value)}'::DATE", "DATE")
-    return Piece(f"(DATE '2000-01-01' + ({value})::INTEGER)", "DATE")
+        return _quoted(_EPOCH + datetime.timedelta(value), value, DATE)
+    return Piece(Constant(f"(DATE '2000-01-01' + ({value})::INTEGER)", value, DATE), DATE)
 
 
 def _timestamp(value: Any, _: TypeRef) -> Piece:
     if value == _TIMESTAMP_INFINITY:
-        return Piece("'infinity'::TIMESTAMP", "TIMESTAMP")
+        return _quoted("infinity", value, TIMESTAMP)
     if value == -_TIMESTAMP_INFINITY - 1:
-        return Piece("'-infinity'::TIMESTAMP", "TIMESTAMP")
+        return _quoted("-infinity", value, TIMESTAMP)
     if value // _DAY in _DATE_RANGE:
-        return Piece(f"'{_MOMENT + datetime.timedelta(microseconds=value)}'::TIMESTAMP", "TIMESTAMP")
-    return Piece(f"make_timestamp(({value + _UNIX_OFFSET})::BIGINT)", "TIMESTAMP")
+        return _quoted(_MOMENT + datetime.timedelta(microseconds=value), value, TIMESTAMP)
+    return Piece(Constant(f"make_timestamp(({value + _UNIX_OFFSET})::BIGINT)", value, TIMESTAMP), TIMESTAMP)
 
 
 def _time(value: Any, _: TypeRef) -> Piece:
     seconds, micro = divmod(value, 1_000_000)
-    return Piece(f"'{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micro:06}'::TIME", "TIME")
+    return _quoted(f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micro:06}", value, TIME)
 
 
 def _interval(value: Interval, _: TypeRef) -> Piece:
     months, days, micro = value
     sql = f"(to_months(({months})::INTEGER) + to_days(({days})::INTEGER) + to_microseconds(({micro})::BIGINT))"
-    return Piece(sql, "INTERVAL")
+    return Piece(Constant(sql, value, INTERVAL), INTERVAL)
 
 
 _LITERALS: dict[int, Callable[[Any, TypeRef], Piece]] = {
     oids.BOOL: _boolean,
-    oids.INT2: _whole("SMALLINT"),
-    oids.INT4: _whole("INTEGER"),
-    oids.INT8: _whole("BIGINT"),
-    oids.FLOAT4: _float("FLOAT"),
-    oids.FLOAT8: _float("DOUBLE"),
+    oids.INT2: _whole(SMALLINT),
+    oids.INT4: _whole(INTEGER),
+    oids.INT8: _whole(BIGINT),
+    oids.FLOAT4: _float(FLOAT),
+    oids.FLOAT8: _float(DOUBLE),
     oids.NUMERIC: _numeric,
     oids.TEXT: _text,
     oids.VARCHAR: _text,
@@ -129,13 +142,13 @@ _LITERALS: dict[int, Callable[[Any, TypeRef], Piece]] = {
 
 
 def null(oid: int) -> Piece:
-    """NULL of a type. `forms` knows it by its spelling: it takes any form."""
-    form = "INTEGER" if oid == oids.RECORD else form_of(oid)
-    return Piece("NULL::" + form, form)
+    """NULL of a type."""
+    form = INTEGER if oid == oids.RECORD else form_of(oid)
+    return Piece(Null(form), form)
 
 
 def literal(value: object, type_: TypeRef) -> Piece:
-    """A value in internal form as SQL."""
+    """A value in internal form."""
     if value is None:
         return null(type_.oid)
     maker = _LITERALS.get(type_.oid)
@@ -148,9 +161,9 @@ def literal(value: object, type_: TypeRef) -> Piece:
     if isinstance(value, tuple) and type_.oid == oids.RECORD:
         not_supported("record constants on this query")
     form = form_of(type_.oid)
-    if form in ("BIGINT", "UBIGINT"):
+    if form in (BIGINT, UBIGINT):
         return _whole(form)(value, type_)
-    if form == "VARCHAR":
+    if form == VARCHAR:
         return _as_text(value, type_)
     not_supported(f"constants of type {types.format_type(type_.oid)} on this query")
 
@@ -166,16 +179,17 @@ def _array(value: Array, type_: TypeRef) -> Piece:
     if len(value.dimensions) > 1 or (value.lower_bounds and value.lower_bounds != (1,)):
         raise ShapedArray
     element = types.element_of(type_.oid)
-    if element in oids.INTEGERS and len(value.elements) >= MANY:  # as an expression for each they take DuckDB seconds
-        return Piece(f"CAST('[{_listed(value.elements)}]' AS {form_of(element)}[])", f"{form_of(element)}[]")
-    pieces = [literal(item, TypeRef(element)) for item in value.elements]
     form = form_of(element)
+    if element in oids.INTEGERS and len(value.elements) >= MANY:  # as an expression for each they take DuckDB seconds
+        many = list_of(form)
+        return Piece(Constant(f"CAST('[{_listed(value.elements)}]' AS {many})", value, many), many)
+    pieces = [literal(item, TypeRef(element)) for item in value.elements]
     if element == oids.NUMERIC and pieces:
         form = pieces[0].form
         for piece in pieces[1:]:
             form = unify(form, piece.form)
-    items = ", ".join(piece.sql if piece.form == form else f"CAST({piece.sql} AS {form})" for piece in pieces)
-    return Piece(f"[{items}]::{form}[]", form + "[]")
+    items = comma_list([piece.sql if piece.form == form else CastTo(piece.sql, form) for piece in pieces])
+    return Piece(fill("[{}]::{}", items, list_of(form)), list_of(form))
 
 
 @makes(tree.Const)

@@ -13,33 +13,39 @@ DuckDB takes neither sub-queries nor UNNEST inside a lambda, so they are argumen
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from catalog.duckdb.nodes import (
+    Entry,
+    Later,
+    Sql,
+    Steady,
+    comma_list,
+    fill,
+    has_query,
+    names_later,
+    replace_later,
+    uses,
+)
 from catalog.errors import not_supported
-from catalog.functions.duckdb_errors import without_volatility
 from engine.columnar.generate.forms import Piece, settle
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile, walk
-
-_NAME = re.compile("\x04(\\w+)\x05")  # marks that no literal has (forms.text_literal)
-_LITERAL = re.compile("'[^']*'")
-_LOOPS = re.compile(r"\blambda |\(SELECT ")
 
 
 class Operand(NamedTuple):
     """The name under which an expression was written, its SQL, and what it is."""
 
     name: str
-    sql: str
+    sql: Sql
     volatile: bool
     stays_outside: bool  # of lambdas
 
     @property
-    def reference(self) -> str:
-        """How the name stands in SQL until the expression is complete."""
-        return f"\x04{self.name}\x05"
+    def reference(self) -> Later:
+        """How the name stands in trees until the expression is complete."""
+        return Later(self.name)
 
 
 Operands = list[Operand]
@@ -64,13 +70,13 @@ def named(piece: Piece, node: tree.Expr, name: str, operands: Operands) -> Piece
     return piece._replace(sql=operands[-1].reference)
 
 
-def steady(sql: str, operands: Operands) -> str:
-    """The same SQL without what DuckDB takes for volatile (`without_volatility`), also where a name in it stands for
-    more."""
+def steady(sql: Sql, operands: Operands) -> Sql:
+    """The same SQL without what DuckDB takes for volatile (`Steady`), also where a name in it stands for more."""
+    named = names_later(sql) if operands else ()
     for place, operand in enumerate(operands):
-        if operand.reference in sql:
+        if operand.name in named:
             operands[place] = operand._replace(sql=steady(operand.sql, operands))
-    return without_volatility(sql)
+    return Steady(sql)
 
 
 def with_operands(piece: Piece, operands: Sequence[Operand], alias: Callable[[], str]) -> Piece:
@@ -79,46 +85,38 @@ def with_operands(piece: Piece, operands: Sequence[Operand], alias: Callable[[],
         piece = settle(piece)
     known = {operand.name: operand for operand in operands}
 
-    def written(sql: str, lambda_: str = "", outside: Sequence[Operand] = ()) -> str:
-        def replaced(found: re.Match[str]) -> str:
-            operand = known.get(found[1])
+    def written(sql: Sql, variable: str = "", outside: Sequence[Operand] = ()) -> Sql:
+        def expression(later: Later) -> Sql:
+            operand = known.get(later.name)
             if operand is None:
-                return found[0]
-            return f"{lambda_}['{operand.name}']" if operand in outside else written(operand.sql, lambda_, outside)
+                return later
+            return Entry(variable, operand.name) if operand in outside else written(operand.sql, variable, outside)
 
-        return _NAME.sub(replaced, sql)
+        return replace_later(sql, expression)
 
     again = _evaluated_again(piece.sql, known)
     repeated = [operand for operand in operands if operand.volatile and operand.name in again]
     if not repeated:
-        return piece._replace(sql=written(piece.sql), scale=written(piece.scale))
+        return piece._replace(sql=written(piece.sql), scale=piece.scale and written(piece.scale))
     outside = [operand for operand in operands if operand in repeated or operand.stays_outside]
     name = alias()
     body = written(piece.sql, name, outside)
-    given = ", ".join(f"'{operand.name}': {written(operand.sql)}" for operand in outside)
-    if "(SELECT " in _code(body) or any(
-        repeat.name in _NAME.findall(item.sql) for item in outside for repeat in repeated
-    ):
+    given = comma_list([fill("'{}': {}", operand.name, written(operand.sql)) for operand in outside])
+    if has_query(body) or any(repeat.name in names_later(item.sql) for item in outside for repeat in repeated):
         not_supported("a volatile value that is used again beside a sub-query on this query")
-    return Piece(f"list_transform([{{{given}}}], lambda {name}: {body})[1]", piece.form, piece.fields)
+    return Piece(fill("list_transform([{{{}}}], lambda {}: {})[1]", given, name, body), piece.form, piece.fields)
 
 
-def _code(sql: str) -> str:
-    """The SQL with blanks in place of its literals."""
-    return _LITERAL.sub(lambda found: " " * len(found[0]), sql)
-
-
-def _evaluated_again(sql: str, known: dict[str, Operand]) -> set[str]:
-    """The names that stand in the text several times, or in a lambda or sub-query of it, which is a loop."""
+def _evaluated_again(sql: Sql, known: dict[str, Operand]) -> set[str]:
+    """The names that stand in the tree several times, or in a lambda or sub-query of it, which is a loop."""
     seen: set[str] = set()
     again: set[str] = set()
 
-    def look(text: str) -> None:
-        loops = min((found.start() for found in _LOOPS.finditer(_code(text))), default=len(text))
-        for found in _NAME.finditer(text):
-            operand = known.get(found[1])
+    def look(node: Sql) -> None:
+        for later, in_loop in uses(node):
+            operand = known.get(later.name)
             if operand is not None:
-                if operand.name in seen or found.start() > loops:
+                if operand.name in seen or in_loop:
                     again.add(operand.name)
                 seen.add(operand.name)
                 look(operand.sql)

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from catalog.duckdb.nodes import CastTo, Clause, ColumnReference, Part, Sql, comma_list, fill
 from catalog.errors import SqlError, not_supported
-from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.duckdb_errors import raising
 from engine.columnar.generate import ranges
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
-from engine.columnar.generate.forms import Piece, convert, unify
+from engine.columnar.generate.forms import Piece, convert, of_form, unify
 from engine.columnar.generate.levels import lookups_above
 from engine.columnar.generate.state import (
     CteSource,
@@ -40,7 +41,7 @@ _CHECKED = (tree.FuncExpr, tree.Aggref, tree.WindowFunc, tree.MinMaxExpr, tree.C
 class Body(NamedTuple):
     """A complete SELECT (no parentheses around it) and the forms of its columns c1, c2, ..."""
 
-    sql: str
+    sql: Sql
     pieces: list[Piece]
     correlated: bool = False
 
@@ -68,9 +69,9 @@ def query(node: tree.Query, parent: Scope | None, generation: Generation | None 
 # ---- WITH -----------------------------------------------------------------------------------------------------------
 
 
-def with_clause(scope: Scope, ctes: Sequence[tree.Cte]) -> str:
+def with_clause(scope: Scope, ctes: Sequence[tree.Cte]) -> Clause:
     """`WITH RECURSIVE ... ` or nothing; places the CTEs in the scope."""
-    parts = []
+    parts: list[Part] = []
     for cte in ctes:
         if not isinstance(cte.query, tree.Query):
             not_supported("data-modifying statements in WITH on this query")
@@ -86,9 +87,9 @@ def with_clause(scope: Scope, ctes: Sequence[tree.Cte]) -> str:
             word = "MATERIALIZED " if cte.materialized else "NOT MATERIALIZED "
         elif cte.query.volatile:
             word = "MATERIALIZED "
-        columns = ", ".join(f"c{n}" for n in range(1, len(body.pieces) + 1))
-        parts.append(f"{name}({columns}) AS {word}({body.sql})")
-    return f"WITH RECURSIVE {', '.join(parts)} " if parts else ""
+        columns = ranges.column_names(len(body.pieces))
+        parts.append(fill("{}({}) AS {}({})", name, columns, word, body.sql))
+    return fill("WITH RECURSIVE {} ", comma_list(parts)) if parts else ""
 
 
 def _recursive(scope: Scope, cte: tree.Cte, node: tree.Query, name: str) -> Body | None:
@@ -108,7 +109,7 @@ def _recursive(scope: Scope, cte: tree.Cte, node: tree.Query, name: str) -> Body
         not_supported("UNION of this type in a recursive query")
     word = "UNION ALL" if operation.all else "UNION"
     left, right = _in_forms(inner, first, pieces), _in_forms(inner, following, pieces)
-    return Body(f"{with_}({left}) {word} ({right})", pieces)
+    return Body(fill("{}({}) {} ({})", with_, left, word, right), pieces)
 
 
 def refers_to_itself(node: tree.Query, arm: tree.SetOperation | tree.FromRef) -> bool:
@@ -152,10 +153,10 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
     ]
     if _ranked(scope, node):
         return _by_rank(scope, node, body, items, alias)
-    columns = ", ".join(f"{piece.sql} AS c{n}" for n, piece in source.columns.items())
-    sql = f"SELECT {columns} FROM ({body.sql}) AS {alias}"
+    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in source.columns.items()])
+    sql: Sql = fill("SELECT {} FROM ({}) AS {}", columns, body.sql, alias)
     if items:
-        sql += f" ORDER BY {', '.join(items)}"
+        sql += fill(" ORDER BY {}", comma_list(items))
     return Body(sql + _limit(scope, node), body.pieces)
 
 
@@ -168,48 +169,61 @@ def _arm(scope: Scope, arm: tree.SetOperation | tree.FromRef) -> Body:
     if any(piece.fields for piece in (*left.pieces, *right.pieces)):
         not_supported("records in set operations on this query")
     pieces = [
-        Piece("", unify(a.form, b.form)) for a, b in zip(_typed(left.pieces, right.pieces), right.pieces, strict=True)
+        of_form(unify(a.form, b.form)) for a, b in zip(_typed(left.pieces, right.pieces), right.pieces, strict=True)
     ]
     first, second = _in_forms(scope, left, pieces), _in_forms(scope, right, pieces)
     oids = [item.oid for item in arm.types]
     if (arm.kind == "union" and arm.all) or _all_native(pieces, oids):
-        return Body(f"({first}) {arm.kind.upper()}{' ALL' if arm.all else ''} ({second})", pieces)
+        return Body(fill("({}) {}{} ({})", first, arm.kind.upper(), " ALL" if arm.all else "", second), pieces)
     return Body(_by_keys(scope, arm, first, second, pieces), pieces)
 
 
 def _typed(left: list[Piece], right: list[Piece]) -> list[Piece]:
     """The left arm's columns, those that are bare NULLs in the right arm's form."""
-    return [b if a.sql.startswith("NULL::") else a for a, b in zip(left, right, strict=True)]
+    return [b if a.is_null else a for a, b in zip(left, right, strict=True)]
 
 
-def _in_forms(scope: Scope, body: Body, pieces: Sequence[Piece]) -> str:
+def _in_forms(scope: Scope, body: Body, pieces: Sequence[Piece]) -> Sql:
     """The body's SQL with its columns in these forms."""
     if all(have.form == want.form for have, want in zip(body.pieces, pieces, strict=True)):
         return body.sql
     alias = scope.generation.alias()
-    columns = ", ".join(
-        f"{convert(piece, pieces[n - 1].form).sql} AS c{n}"
-        for n, piece in Source.of_pieces(alias, body.pieces).columns.items()
+    columns = comma_list(
+        [
+            fill("{} AS c{}", convert(piece, pieces[n - 1].form).sql, n)
+            for n, piece in Source.of_pieces(alias, body.pieces).columns.items()
+        ]
     )
-    return f"SELECT {columns} FROM ({body.sql}) AS {alias}"
+    return fill("SELECT {} FROM ({}) AS {}", columns, body.sql, alias)
 
 
-def _by_keys(scope: Scope, operation: tree.SetOperation, first: str, second: str, pieces: list[Piece]) -> str:
+def _by_keys(scope: Scope, operation: tree.SetOperation, first: Sql, second: Sql, pieces: list[Piece]) -> Sql:
     """A set operation over values that are compared by key: both arms together, grouped by the keys. Of equal values
     that look different, the first arm's is shown."""
     if operation.all:
         not_supported(f"{operation.kind.upper()} ALL of this type on this query")
     alias, generation = scope.generation.alias(), scope.generation
     source = Source.of_pieces(alias, pieces)
-    keys = ", ".join(comparable(generation, piece, operation.types[n - 1].oid) for n, piece in source.columns.items())
-    columns = ", ".join(f"arg_min({piece.sql}, {alias}.side) AS c{n}" for n, piece in source.columns.items())
-    sides = f"SELECT *, 1 AS side FROM ({first}) UNION ALL SELECT *, 2 AS side FROM ({second})"
+    keys = comma_list(
+        [comparable(generation, piece, operation.types[n - 1].oid) for n, piece in source.columns.items()]
+    )
+    columns = comma_list(
+        [fill("arg_min({}, {}.side) AS c{}", piece.sql, alias, n) for n, piece in source.columns.items()]
+    )
+    sides = fill("SELECT *, 1 AS side FROM ({}) UNION ALL SELECT *, 2 AS side FROM ({})", first, second)
     having = {
         "union": "",
         "intersect": f" HAVING min({alias}.side) <> max({alias}.side)",
         "except": f" HAVING max({alias}.side) = 1",
     }[operation.kind]
-    return f"SELECT {columns} FROM ({sides}) AS {alias} GROUP BY {keys}{having}"
+    return fill(
+        "SELECT {columns} FROM ({sides}) AS {alias} GROUP BY {keys}{having}",
+        columns=columns,
+        sides=sides,
+        alias=alias,
+        keys=keys,
+        having=having,
+    )
 
 
 # ---- SELECT ---------------------------------------------------------------------------------------------------------
@@ -218,20 +232,19 @@ def _by_keys(scope: Scope, operation: tree.SetOperation, first: str, second: str
 def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
     if node.distinct and not node.order_by:  # PostgreSQL sorts to find what is distinct ON, and its users see it
         node = replace(node, order_by=tuple(tree.SortClause(item, False, False) for item in node.distinct))
-    from_ = ranges.from_list(scope, node.from_items)
-    tail = f" FROM {from_}" if from_ else ""
+    tail: Clause = fill(" FROM {}", ranges.from_list(scope, node.from_items)) if node.from_items else ""
     if node.where is not None:
-        tail += f" WHERE {expression(scope, node.where).sql}"
-    tail += _grouping(scope, node)
+        tail = tail + fill(" WHERE {}", expression(scope, node.where).sql)
+    tail = tail + _grouping(scope, node)
     if node.having is not None:
-        tail += f" HAVING {expression(scope, node.having).sql}"
+        tail = tail + fill(" HAVING {}", expression(scope, node.having).sql)
     output = node.output
     scope.set_functions = node.has_set_functions
     pieces = [expression(scope, target.expression) for target in output]
     scope.set_functions = False
     if exact:
         pieces = [
-            Piece(f"CAST({piece.sql} AS {piece.form})", piece.form, piece.fields)
+            Piece(CastTo(piece.sql, piece.form), piece.form, piece.fields)
             if isinstance(target.expression, _CHECKED)
             else piece
             for target, piece in zip(output, pieces, strict=True)
@@ -241,14 +254,14 @@ def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
     )
     if by_key or node.has_set_functions or _ranked(scope, node):
         return _outer(scope, node, pieces, tail)
-    columns = ", ".join([f"{piece.sql} AS c{n}" for n, piece in enumerate(pieces, 1)]) or "1 AS c1"
-    sql = f"SELECT {_distinct(scope, node)}{columns}{tail}"
+    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(pieces, 1)] or ["1 AS c1"])
+    sql: Sql = fill("SELECT {}{}{}", _distinct(scope, node), columns, tail)
     if node.order_by:
-        sql += f" ORDER BY {', '.join([_order_item(scope, node, pieces, item) for item in node.order_by])}"
+        sql += fill(" ORDER BY {}", comma_list([_order_item(scope, node, pieces, item) for item in node.order_by]))
     return Body(sql + _limit(scope, node), pieces)
 
 
-def _grouping(scope: Scope, node: tree.Query) -> str:
+def _grouping(scope: Scope, node: tree.Query) -> Clause:
     """The GROUP BY clause. After it, `scope.groups` says what each grouping expression has become."""
     if not (node.group_by or node.grouping_sets or node.has_aggregates):
         return ""
@@ -260,10 +273,10 @@ def _grouping(scope: Scope, node: tree.Query) -> str:
             piece = piece._replace(sql=stable(scope, piece.sql))
         key = comparable(scope.generation, piece, item.type.oid)
         scope.group_keys[item] = key
-        if key != piece.sql:
-            shown = f"any_value({piece.sql})"
+        if key is not piece.sql:
+            shown = fill("any_value({})", piece.sql)
             if node.grouping_sets:
-                shown = f"CASE WHEN grouping({key}) = 0 THEN {shown} END"
+                shown = fill("CASE WHEN grouping({}) = 0 THEN {} END", key, shown)
             piece = Piece(shown, piece.form, piece.fields)
         groups[item] = piece
         keys.append(key)
@@ -271,18 +284,20 @@ def _grouping(scope: Scope, node: tree.Query) -> str:
             scope.groups_are_columns = False
     scope.groups = groups
     if node.grouping_sets:
-        sets = ", ".join(f"({', '.join(keys[index] for index in indexes)})" for indexes in node.grouping_sets)
-        return f" GROUP BY GROUPING SETS ({sets})"
-    return f" GROUP BY {', '.join(keys)}" if keys else ""
+        sets = comma_list(
+            [fill("({})", comma_list([keys[index] for index in indexes])) for indexes in node.grouping_sets]
+        )
+        return fill(" GROUP BY GROUPING SETS ({})", sets)
+    return fill(" GROUP BY {}", comma_list(keys)) if keys else ""
 
 
-def _distinct(scope: Scope, node: tree.Query) -> str:
+def _distinct(scope: Scope, node: tree.Query) -> Clause:
     if node.distinct is None:
         return ""
     if not node.distinct:
         return "DISTINCT "
     keys = [comparable(scope.generation, expression(scope, item), item.type.oid) for item in node.distinct]
-    return f"DISTINCT ON ({', '.join(keys)}) "
+    return fill("DISTINCT ON ({}) ", comma_list(keys))
 
 
 def _position(node: tree.Query, wanted: tree.Expr) -> int:
@@ -297,21 +312,21 @@ def _position(node: tree.Query, wanted: tree.Expr) -> int:
     return 0
 
 
-def _order_item(scope: Scope, node: tree.Query, pieces: list[Piece], item: tree.SortClause) -> str:
+def _order_item(scope: Scope, node: tree.Query, pieces: list[Piece], item: tree.SortClause) -> Sql:
     position = _position(node, item.expression)
     if position and is_native(pieces[position - 1], item.expression.type.oid):
-        return sort_key(str(position), item.descending, item.nulls_first)
+        return sort_key(position, item.descending, item.nulls_first)
     key = scope.group_keys.get(item.expression) if scope.group_keys else None
     if key is None:
         key = comparable(scope.generation, scaled_expression(scope, item.expression), item.expression.type.oid)
     return sort_key(key, item.descending, item.nulls_first)
 
 
-def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: str) -> Body:
+def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) -> Body:
     """The select list as a derived table, with DISTINCT, ORDER BY and LIMIT around it."""
     generation = scope.generation
     alias = generation.alias()
-    inner = [f"{piece.sql} AS c{n}" for n, piece in enumerate(pieces, 1)]
+    inner = [fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(pieces, 1)]
     made = Source.of_pieces(alias, pieces).columns
 
     def column(wanted: tree.Expr) -> Piece:
@@ -320,38 +335,39 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: str) -> Bo
             return made[position]
         piece = expression(scope, wanted)
         name = f"x{len(inner) + 1}"
-        inner.append(f"{piece.sql} AS {name}")
-        return Piece(f"{alias}.{name}", piece.form, piece.fields)
+        inner.append(fill("{} AS {}", piece.sql, name))
+        return Piece(ColumnReference(alias, name), piece.form, piece.fields)
 
-    items = [
+    items: list[Part] = [
         sort_item(generation, column(o.expression), o.expression.type, o.descending, o.nulls_first)
         for o in node.order_by
     ]
-    shown = [f"{piece.sql} AS c{n}" for n, piece in made.items()]
-    prefix, suffix = "", ""
+    shown = [fill("{} AS c{}", piece.sql, n) for n, piece in made.items()]
+    prefix: Clause = ""
+    suffix: Clause = ""
     if node.distinct == ():
         output = node.output
         keys = [comparable(generation, piece, output[n - 1].expression.type.oid) for n, piece in made.items()]
         shown = [
-            f"{piece.sql if key == piece.sql else f'any_value({piece.sql})'} AS c{n}"
+            fill("{} AS c{}", piece.sql if key is piece.sql else fill("any_value({})", piece.sql), n)
             for (n, piece), key in zip(made.items(), keys, strict=True)
         ]
-        suffix = f" GROUP BY {', '.join(keys)}"
+        suffix = fill(" GROUP BY {}", comma_list(keys))
     elif node.distinct:
         keys = [comparable(generation, column(item), item.type.oid) for item in node.distinct]
-        prefix = f"DISTINCT ON ({', '.join(keys)}) "
-    derived = f"SELECT {', '.join(inner)}{tail}"
+        prefix = fill("DISTINCT ON ({}) ", comma_list(keys))
+    derived = fill("SELECT {}{}", comma_list(inner), tail)
     if _ranked(scope, node):
         if node.distinct is not None:
             not_supported("DISTINCT with a LIMIT of this kind on this query")
         return _by_rank(scope, node, Body(derived, pieces), items, alias)
-    if items and node.has_set_functions and not suffix:
+    if items and node.has_set_functions and node.distinct != ():
         # The rows that one row becomes stay together and in their order: PostgreSQL sorts before it expands them.
-        derived = f"SELECT *, row_number() OVER () AS expanded FROM ({derived})"
-        items.append(f"{alias}.expanded")
-    sql = f"SELECT {prefix}{', '.join(shown)} FROM ({derived}) AS {alias}{suffix}"
+        derived = fill("SELECT *, row_number() OVER () AS expanded FROM ({})", derived)
+        items.append(ColumnReference(alias, "expanded"))
+    sql: Sql = fill("SELECT {}{} FROM ({}) AS {}{}", prefix, comma_list(shown), derived, alias, suffix)
     if items:
-        sql += f" ORDER BY {', '.join(items)}"
+        sql += fill(" ORDER BY {}", comma_list(items))
     return Body(sql + _limit(scope, node), pieces)
 
 
@@ -364,22 +380,30 @@ def _ranked(scope: Scope, node: tree.Query) -> bool:
     return scope.parent is not None and any(b is not None and _constant_bound(b) is None for b in bounds)
 
 
-def _by_rank(scope: Scope, node: tree.Query, body: Body, items: list[str], alias: str) -> Body:
+def _by_rank(scope: Scope, node: tree.Query, body: Body, items: Sequence[Part], alias: str) -> Body:
     """LIMIT by row numbers. WITH TIES: the rows whose rank is within the limit, without those that OFFSET skips."""
-    order = f"ORDER BY {', '.join(items)}" if items else ""
+    order: Part = fill("ORDER BY {}", comma_list(items)) if items else ""
     outer = scope.generation.alias()
     function = "rank" if node.limit_with_ties else "row_number"
-    ranked = (
-        f"SELECT {alias}.*, {function}() OVER ({order}) AS k, row_number() OVER ({order}) AS n "
-        f"FROM ({body.sql}) AS {alias}"
+    ranked = fill(
+        "SELECT {0}.*, {1}() OVER ({2}) AS k, row_number() OVER ({2}) AS n FROM ({3}) AS {0}",
+        alias,
+        function,
+        order,
+        body.sql,
     )
-    limit = _bound(scope, node.limit, "LIMIT", "2201W") if node.limit is not None else "NULL"
-    offset = _bound(scope, node.offset, "OFFSET", "2201X") if node.offset is not None else "0"
-    columns = ", ".join(f"{outer}.c{n} AS c{n}" for n in range(1, len(body.pieces) + 1))
-    total = f"({limit} + coalesce({offset}, 0))"
-    sql = (
-        f"SELECT {columns} FROM ({ranked}) AS {outer} WHERE ({total} IS NULL OR {outer}.k <= {total}) "
-        f"AND {outer}.n > coalesce({offset}, 0) ORDER BY {outer}.n"
+    limit = "NULL" if node.limit is None else _bound(scope, node.limit, "LIMIT", "2201W")
+    offset = "0" if node.offset is None else _bound(scope, node.offset, "OFFSET", "2201X")
+    columns = comma_list([f"{outer}.c{n} AS c{n}" for n in range(1, len(body.pieces) + 1)])
+    total = fill("({} + coalesce({}, 0))", limit, offset)
+    sql = fill(
+        "SELECT {columns} FROM ({ranked}) AS {outer} "
+        "WHERE ({total} IS NULL OR {outer}.k <= {total}) AND {outer}.n > coalesce({offset}, 0) ORDER BY {outer}.n",
+        columns=columns,
+        ranked=ranked,
+        outer=outer,
+        total=total,
+        offset=offset,
     )
     return Body(sql, body.pieces)
 
@@ -387,14 +411,14 @@ def _by_rank(scope: Scope, node: tree.Query, body: Body, items: list[str], alias
 # ---- LIMIT ----------------------------------------------------------------------------------------------------------
 
 
-def _limit(scope: Scope, node: tree.Query) -> str:
+def _limit(scope: Scope, node: tree.Query) -> Clause:
     if node.limit is None and node.offset is None:
         return ""
-    text = ""
+    text: Clause = ""
     if node.limit is not None:
-        text = f" LIMIT {_bound(scope, node.limit, 'LIMIT', '2201W')}"
+        text = fill(" LIMIT {}", _bound(scope, node.limit, "LIMIT", "2201W"))
     if node.offset is not None:
-        text += f" OFFSET {_bound(scope, node.offset, 'OFFSET', '2201X')}"
+        text = text + fill(" OFFSET {}", _bound(scope, node.offset, "OFFSET", "2201X"))
     return text
 
 
@@ -405,7 +429,7 @@ def _constant_bound(node: tree.Expr) -> tree.Const | None:
     return node if isinstance(node, tree.Const) else None
 
 
-def _bound(scope: Scope, node: tree.Expr, clause: str, sqlstate: str) -> str:
+def _bound(scope: Scope, node: tree.Expr, clause: str, sqlstate: str) -> Clause:
     """A row count: NULL is none, negative an error."""
     message = f"{clause} must not be negative"
     count = _constant_bound(node)
@@ -414,6 +438,11 @@ def _bound(scope: Scope, node: tree.Expr, clause: str, sqlstate: str) -> str:
             raise SqlError(sqlstate, message)
         return "NULL" if count.value is None else str(count.value)
     sql = expression(scope, node).sql
-    error = sql_error_call(sqlstate, message)
+    error = raising(sqlstate, message)
     alias = scope.generation.alias()
-    return f"(SELECT CASE WHEN {alias}.v < 0 THEN {error} ELSE {alias}.v END FROM (SELECT {sql} AS v) AS {alias})"
+    return fill(
+        "(SELECT CASE WHEN {alias}.v < 0 THEN {error} ELSE {alias}.v END FROM (SELECT {sql} AS v) AS {alias})",
+        alias=alias,
+        error=error,
+        sql=sql,
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catalog.duckdb.nodes import CastTo, Clause, ColumnReference, Part, Sql, comma_list, fill
+from catalog.duckdb.types import BIGINT, DOUBLE, INTEGER, VARCHAR, DuckDBType
 from catalog.errors import not_supported
-from catalog.functions.duckdb_errors import sql_error_call
+from catalog.functions.duckdb_errors import raising
 from catalog.schema import Table
 from catalog.types import oids
 from engine.columnar.generate import queries
-from engine.columnar.generate.forms import Piece, convert, digits_of, form_of, unify_pieces
+from engine.columnar.generate.forms import Piece, convert, digits_of, element_form, form_of, of_form, unify_pieces
 from engine.columnar.generate.set_functions import PLAIN_SERIES, list_of_one, rows_of
 from engine.columnar.generate.state import Scope, Source, expression
 from engine.sql import tree
@@ -20,12 +22,17 @@ APART = (1 << 63) - 1
 _JOINS = {"inner": "INNER JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
 
-def from_list(scope: Scope, items: Sequence[tree.FromItem]) -> str:
-    """What stands after FROM; '' if there is nothing."""
-    return ", ".join([from_item(scope, item) for item in items])
+def from_list(scope: Scope, items: Sequence[tree.FromItem]) -> Sql:
+    """What stands after FROM."""
+    return comma_list([from_item(scope, item) for item in items])
 
 
-def from_item(scope: Scope, item: tree.FromItem, nullable: bool = False) -> str:
+def column_names(count: int) -> Sql:
+    """c1, c2, ..."""
+    return comma_list([f"c{number}" for number in range(1, count + 1)])
+
+
+def from_item(scope: Scope, item: tree.FromItem, nullable: bool = False) -> Sql:
     """One item of the join tree. Places its range table entries in the scope. `nullable`: under an outer join that may
     put NULLs in place of its rows."""
     if isinstance(item, tree.FromRef):
@@ -33,14 +40,14 @@ def from_item(scope: Scope, item: tree.FromItem, nullable: bool = False) -> str:
     left = from_item(scope, item.left, nullable or item.kind in ("right", "full"))
     right = from_item(scope, item.right, nullable or item.kind in ("left", "full"))
     if isinstance(item.right, tree.FromJoin):
-        right = f"({right})"
+        right = fill("({})", right)
     if item.kind == "cross" or (item.condition is None and item.kind == "inner"):
-        return f"{left} CROSS JOIN {right}"
+        return fill("{} CROSS JOIN {}", left, right)
     condition = "TRUE" if item.condition is None else expression(scope, item.condition).sql
-    return f"{left} {_JOINS[item.kind]} {right} ON {condition}"
+    return fill("{} {} {} ON {}", left, _JOINS[item.kind], right, condition)
 
 
-def _entry(scope: Scope, relation: int, nullable: bool) -> str:
+def _entry(scope: Scope, relation: int, nullable: bool) -> Sql:
     entry = scope.query.range_table[relation]
     generation = scope.generation
     alias = generation.alias()
@@ -48,61 +55,66 @@ def _entry(scope: Scope, relation: int, nullable: bool) -> str:
         source = scope.sources[relation] = generation.source(alias, entry.table)
         if nullable and isinstance(entry.table, Table):
             keys = entry.table.key_columns
-            source.present = source.columns[keys[0]].sql if keys else f"{alias}.r"
+            source.present = source.columns[keys[0]].sql if keys else ColumnReference(alias, "r")
         if entry.sample is not None:
-            return f"({_sample(scope, entry, entry.sample)}) AS {alias}"
-        return f"{generation.table(entry.table)} AS {alias}"
+            return fill("({}) AS {}", _sample(scope, entry, entry.sample), alias)
+        return fill("{} AS {}", generation.table(entry.table), alias)
     if isinstance(entry, tree.RangeSubquery):
         body = queries.query(entry.query, scope)
         source = scope.sources[relation] = Source.of_pieces(alias, body.pieces)
         sql = body.sql
         if entry.apart:
-            sql = f"SELECT * FROM ({sql}) LIMIT {APART}"
+            sql = fill("SELECT * FROM ({}) LIMIT {}", sql, APART)
         if nullable and not entry.lateral:
-            source.present = f"{alias}.m"
-            sql = f"SELECT *, TRUE AS m FROM ({sql})"
-        return f"{'LATERAL ' if entry.lateral else ''}({sql}) AS {alias}"
+            source.present = ColumnReference(alias, "m")
+            sql = fill("SELECT *, TRUE AS m FROM ({})", sql)
+        return fill("{}({}) AS {}", "LATERAL " if entry.lateral else "", sql, alias)
     if isinstance(entry, tree.RangeCte):
         cte = scope.cte(entry.name, entry.levels_up)
         scope.sources[relation] = Source.of_pieces(alias, cte.pieces)
-        return f"{cte.name} AS {alias}"
+        return fill("{} AS {}", cte.name, alias)
     if isinstance(entry, tree.RangeValues):
         sql, pieces = values(scope, entry)
         scope.sources[relation] = Source.of_pieces(alias, pieces)
-        names = ", ".join(f"c{n}" for n in range(1, len(pieces) + 1))
+        names = column_names(len(pieces))
         if entry.lateral:
-            return f"LATERAL (SELECT * FROM ({sql}) AS {generation.alias()}({names})) AS {alias}({names})"
-        return f"({sql}) AS {alias}({names})"
+            return fill("LATERAL (SELECT * FROM ({0}) AS {1}({2})) AS {3}({2})", sql, generation.alias(), names, alias)
+        return fill("({}) AS {}({})", sql, alias, names)
     if isinstance(entry, tree.RangeFunction):
         return _functions(scope, entry, relation, alias)
     not_supported("a join alias as FROM item")
 
 
-def _sample(scope: Scope, entry: tree.RangeTable, sample: tree.Sample) -> str:
+def _sample(scope: Scope, entry: tree.RangeTable, sample: tree.Sample) -> Sql:
     """TABLESAMPLE: each row by itself with the given chance, for SYSTEM too: rows lie under their keys, not in blocks.
     REPEATABLE decides by a hash of the row's key and the seed; of the whole row in a catalog, which has no keys."""
     alias = scope.generation.alias()
-    null = sql_error_call("2202H", "TABLESAMPLE parameter cannot be null")
-    outside = sql_error_call("2202H", "sample percentage must be between 0 and 100")
+    null = raising("2202H", "TABLESAMPLE parameter cannot be null")
+    outside = raising("2202H", "sample percentage must be between 0 and 100")
     # Without sub-queries: DuckDB would make a join of one, and draw once for all rows.
-    percent = f"CAST({expression(scope, sample.percent).sql} AS DOUBLE)"
-    chance = f"CASE WHEN {percent} IS NULL THEN {null} WHEN {percent} < 0 OR {percent} > 100 OR isnan({percent}) "
-    chance += f"THEN {outside} ELSE {percent} END"
-    drawn = "random() * 100"
+    percent = CastTo(expression(scope, sample.percent).sql, DOUBLE)
+    chance = fill(
+        "CASE WHEN {percent} IS NULL THEN {null} WHEN {percent} < 0 OR {percent} > 100 OR isnan({percent}) "
+        "THEN {outside} ELSE {percent} END",
+        percent=percent,
+        null=null,
+        outside=outside,
+    )
+    drawn: Clause = "random() * 100"
     if sample.seed is not None:
-        missing = sql_error_call("2202G", "TABLESAMPLE REPEATABLE parameter cannot be null")
-        seed = f"CAST({expression(scope, sample.seed).sql} AS DOUBLE)"
-        seed = f"CASE WHEN {seed} IS NULL THEN {missing} ELSE {seed} END"
+        missing = raising("2202G", "TABLESAMPLE REPEATABLE parameter cannot be null")
+        given = CastTo(expression(scope, sample.seed).sql, DOUBLE)
+        seed = fill("CASE WHEN {0} IS NULL THEN {1} ELSE {0} END", given, missing)
         if isinstance(entry.table, Table):
             numbers = list(entry.table.key_columns)
         else:
             numbers = [column.number for column in entry.table.columns]
-        keys = ", ".join(f"{alias}.c{number}" for number in numbers) or f"{alias}.r"
-        drawn = f"CAST(hash({keys}, {seed}) AS DOUBLE) / 18446744073709551616.0 * 100"
-    return f"SELECT * FROM {scope.generation.table(entry.table)} AS {alias} WHERE {drawn} < {chance}"
+        keys = comma_list([ColumnReference(alias, f"c{number}") for number in numbers] or [ColumnReference(alias, "r")])
+        drawn = fill("CAST(hash({}, {}) AS DOUBLE) / 18446744073709551616.0 * 100", keys, seed)
+    return fill("SELECT * FROM {} AS {} WHERE {} < {}", scope.generation.table(entry.table), alias, drawn, chance)
 
 
-def values(scope: Scope, entry: tree.RangeValues) -> tuple[str, list[Piece]]:
+def values(scope: Scope, entry: tree.RangeValues) -> tuple[Sql, list[Piece]]:
     """VALUES (...), (...), each column in one form."""
     if not entry.columns:
         not_supported("VALUES without columns on this query")
@@ -112,45 +124,53 @@ def values(scope: Scope, entry: tree.RangeValues) -> tuple[str, list[Piece]]:
         cells = [row[index] for row in rows]
         if any(cell.fields for cell in cells):
             not_supported("records in VALUES on this query")
-        form = unify_pieces(cells, form_of(column.type.oid) if column.type.oid != oids.UNKNOWN else "VARCHAR")
+        form = unify_pieces(cells, form_of(column.type.oid) if column.type.oid != oids.UNKNOWN else VARCHAR)
         for row in rows:
             row[index] = convert(row[index], form)
-        pieces.append(Piece("", form))
-    sql = ", ".join([f"({', '.join([cell.sql for cell in row])})" for row in rows])
-    return f"VALUES {sql}", pieces
+        pieces.append(of_form(form))
+    sql = comma_list([fill("({})", comma_list([cell.sql for cell in row])) for row in rows])
+    return fill("VALUES {}", sql), pieces
 
 
 # ---- functions ------------------------------------------------------------------------------------------------------
 
 
-def _functions(scope: Scope, entry: tree.RangeFunction, relation: int, alias: str) -> str:
+def _functions(scope: Scope, entry: tree.RangeFunction, relation: int, alias: str) -> Sql:
     series = _plain_series(scope, entry, relation, alias)
     if series is not None:
         return series
     lists = _lists(scope, entry)
     generation = scope.generation
     inner, outer = generation.alias(), generation.alias()
-    made = ", ".join(f"{piece.sql} AS l{n}" for n, (piece, _) in enumerate(lists, 1))
-    rows = [f"unnest({inner}.l{n}) AS s{n}" for n in range(1, len(lists) + 1)]
-    pieces, columns = [], []
+    made = comma_list([fill("{} AS l{}", piece.sql, n) for n, (piece, _) in enumerate(lists, 1)])
+    rows: list[Part] = [f"unnest({inner}.l{n}) AS s{n}" for n in range(1, len(lists) + 1)]
+    pieces: list[Piece] = []
+    columns: list[Part] = []
     for n, (piece, fields) in enumerate(lists, 1):
         if fields:
             for f, (_, form) in enumerate(piece.fields, 1):
                 columns.append(f"struct_extract({outer}.s{n}, 'f{f}')")
-                pieces.append(Piece("", form))
+                pieces.append(of_form(form))
         else:
-            columns.append(f"{outer}.s{n}")
-            pieces.append(Piece("", piece.form[:-2], piece.fields))
+            columns.append(ColumnReference(outer, f"s{n}"))
+            pieces.append(of_form(element_form(piece.form), piece.fields))
     if entry.ordinality:
-        lengths = ", ".join(f"len({inner}.l{n})" for n in range(1, len(lists) + 1))
-        rows.append(f"unnest(generate_series(1, greatest({lengths}, 0))) AS o")
-        columns.append(f"CAST({outer}.o AS BIGINT)")
-        pieces.append(Piece("", "BIGINT"))
+        lengths = comma_list([f"len({inner}.l{n})" for n in range(1, len(lists) + 1)])
+        rows.append(fill("unnest(generate_series(1, greatest({}, 0))) AS o", lengths))
+        columns.append(CastTo(ColumnReference(outer, "o"), BIGINT))
+        pieces.append(of_form(BIGINT))
     scope.sources[relation] = Source.of_pieces(alias, pieces)
-    named = ", ".join(f"{column} AS c{n}" for n, column in enumerate(columns, 1))
-    unnested = f"SELECT {', '.join(rows)} FROM (SELECT {made}) AS {inner}"
+    named = comma_list([fill("{} AS c{}", column, n) for n, column in enumerate(columns, 1)])
+    unnested = fill("SELECT {} FROM (SELECT {}) AS {}", comma_list(rows), made, inner)
     lateral = "LATERAL " if _lateral(entry) else ""
-    return f"{lateral}(SELECT {named} FROM ({unnested}) AS {outer}) AS {alias}"
+    return fill(
+        "{lateral}(SELECT {named} FROM ({unnested}) AS {outer}) AS {alias}",
+        lateral=lateral,
+        named=named,
+        unnested=unnested,
+        outer=outer,
+        alias=alias,
+    )
 
 
 def _lateral(entry: tree.RangeFunction) -> bool:
@@ -184,7 +204,7 @@ def _without_columns(node: object) -> bool:
     return isinstance(node, tree.FuncExpr) and all(_without_columns(item) for item in node.arguments)
 
 
-def _plain_series(scope: Scope, entry: tree.RangeFunction, relation: int, alias: str) -> str | None:
+def _plain_series(scope: Scope, entry: tree.RangeFunction, relation: int, alias: str) -> Sql | None:
     """generate_series over constant integers, as DuckDB's table function: it makes rows as they are asked for."""
     if len(entry.functions) != 1 or entry.ordinality:
         return None
@@ -194,13 +214,19 @@ def _plain_series(scope: Scope, entry: tree.RangeFunction, relation: int, alias:
     numbers = [item.value if isinstance(item, tree.Const) else None for item in node.arguments]
     if any(not isinstance(number, int) for number in numbers) or (len(numbers) == 3 and numbers[2] == 0):
         return None
-    form = "INTEGER" if node.type.oid == oids.INT4 else "BIGINT"
-    scope.sources[relation] = Source.of_pieces(alias, [Piece("", form)])
-    arguments = ", ".join(f"({number})::BIGINT" for number in numbers)
+    form: DuckDBType = INTEGER if node.type.oid == oids.INT4 else BIGINT
+    scope.sources[relation] = Source.of_pieces(alias, [of_form(form)])
+    arguments = comma_list([f"({number})::BIGINT" for number in numbers])
     inner = scope.generation.alias()
-    return f"(SELECT CAST({inner}.c1 AS {form}) AS c1 FROM generate_series({arguments}) AS {inner}(c1)) AS {alias}"
+    return fill(
+        "(SELECT CAST({inner}.c1 AS {form}) AS c1 FROM generate_series({arguments}) AS {inner}(c1)) AS {alias}",
+        inner=inner,
+        form=form,
+        arguments=arguments,
+        alias=alias,
+    )
 
 
 def general(pieces: Sequence[Piece]) -> list[Piece]:
     """The pieces with every DECIMAL made general: for recursion, where rows to come may have any scale."""
-    return [convert(piece, "VARCHAR") if digits_of(piece.form) else piece for piece in pieces]
+    return [convert(piece, VARCHAR) if digits_of(piece.form) else piece for piece in pieces]

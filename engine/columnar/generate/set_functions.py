@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catalog.duckdb.nodes import fill
+from catalog.duckdb.types import list_of
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from engine.columnar.generate.catalog_functions import catalog_functions
-from engine.columnar.generate.forms import Piece, is_whole, physical_type
+from engine.columnar.generate.forms import Piece, element_form, is_whole, physical_type
 from engine.columnar.generate.state import Scope, expression, type_names
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import set_signature, struct_form, udf_form
@@ -39,30 +41,29 @@ def rows_of(scope: Scope, node: tree.FuncExpr, fields: Sequence[TypeRef] = ()) -
     found = registry.implementation(function.source)
     side = found.duckdb if found is not None and not as_text else None
     if isinstance(side, str):
-        return Piece(side.format(*[piece.sql for piece in arguments]), udf_form(node.type.oid) + "[]")
+        return Piece(fill(side, *[piece.sql for piece in arguments]), list_of(udf_form(node.type.oid)))
     if side is not None:
         physical = [physical_type(type_, piece.form) for piece, type_ in zip(arguments, argument_types, strict=True)]
         native = side([piece.sql for piece in arguments], physical)
         if native is not None:
-            return Piece(native, udf_form(node.type.oid) + "[]")
+            return Piece(native, list_of(udf_form(node.type.oid)))
     answered = catalog_functions.get(function.source)
     if answered is not None and as_text:
         not_supported(f"function {function.name} with arrays of several dimensions on this query")
     if answered is not None:
         row = tuple((TypeRef(item.oid), udf_form(item.oid)) for item in fields)
         made = answered.make(scope.generation, [piece.sql for piece in arguments])
-        return Piece(made, struct_form(fields) + "[]", row)
+        return Piece(made, list_of(struct_form(fields)), row)
     if found is not None and found.needs_session:
         not_supported(f"function {function.name} on this query", hint="Read it into a table first.")
     if found is None or (found.python is None and found.python_for_types is None):
         not_supported(f"function {function.name}({type_names(argument_types)})")
     signature = set_signature(function, found, argument_types, node.type, fields)
     sql = [as_declared(piece, type_.oid) for piece, type_ in zip(arguments, argument_types, strict=True)]
-    call = scope.generation.call_udf(signature, sql)
+    call = scope.generation.udf(signature, sql)
     if fields:
-        row = tuple((TypeRef(item.oid), udf_form(item.oid)) for item in fields)
-        return Piece(call, signature.result_duckdb, row)
-    return Piece(call, signature.result_duckdb)
+        return call._replace(fields=tuple((TypeRef(item.oid), udf_form(item.oid)) for item in fields))
+    return call
 
 
 def unnested(scope: Scope, node: tree.FuncExpr) -> Piece:
@@ -77,7 +78,7 @@ def unnested(scope: Scope, node: tree.FuncExpr) -> Piece:
             rows = rows_of(scope, node)
     finally:
         scope.set_functions = True
-    return Piece(f"unnest({rows.sql})", rows.form[:-2], rows.fields)
+    return Piece(fill("unnest({})", rows.sql), element_form(rows.form), rows.fields)
 
 
 def _fields(node: tree.FuncExpr) -> list[TypeRef]:
@@ -88,4 +89,4 @@ def _fields(node: tree.FuncExpr) -> list[TypeRef]:
 
 def list_of_one(piece: Piece) -> Piece:
     """A plain function in FROM gives one row."""
-    return Piece(f"[{piece.sql}]", piece.form + "[]", piece.fields)
+    return Piece(fill("[{}]", piece.sql), list_of(piece.form), piece.fields)

@@ -4,20 +4,30 @@ A `Generation` belongs to a statement: which tables, parameters and UDFs its SQL
 that every relation of the statement has an alias of its own (q1, q2, ...) and no name can be shadowed. A `Scope`
 belongs to one Query: where its range table entries are, its CTEs, and what its GROUP BY does to expressions.
 
-Placeholders of tables are written between two control characters until the SQL is complete; then braces of the text
-are doubled and the marks become braces (`Generation.finish`).
+Text is made when the tree of a statement is complete (`Generation.finish`). Placeholders of tables are written between
+two control characters; braces of the text are doubled, and then the marks become braces.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import pyarrow as pa
 
-from catalog import types
+from catalog.duckdb.nodes import (
+    TABLE_MARKS,
+    Call,
+    ColumnReference,
+    Parameter,
+    Part,
+    Sql,
+    columns_of,
+    text_literal,
+    text_of,
+)
+from catalog.duckdb.types import BIGINT, INTEGER, SMALLINT, TIMESTAMP, VARCHAR, DuckDBType, parse_type
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
 from catalog.types import oids
@@ -32,7 +42,6 @@ from engine.columnar.generate.forms import (
     is_whole,
     settle,
     stored_form,
-    text_literal,
     whole,
 )
 from engine.columnar.generate.operands import Operands, is_named, named, steady, with_operands
@@ -50,11 +59,10 @@ from engine.sql import tree
 from engine.sql.folding import Folding
 from engine.storage.columns import takes_shapes
 
-_COLUMN = re.compile(r"\bq\d+\.c\d+\b")
-_INTEGERS = {"SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64()}
+_INTEGERS = {SMALLINT: pa.int16(), INTEGER: pa.int32(), BIGINT: pa.int64()}
 MANY = 1024  # integers of a list that is handed over as a column
 _SLICE = 16_384
-_OPEN, _CLOSE = "\x01", "\x02"
+_OPEN, _CLOSE = TABLE_MARKS
 
 
 class Generation:
@@ -66,7 +74,7 @@ class Generation:
         self.parameter_types = parameter_types
         self.tables: dict[int, Table] = {}
         self.virtual_tables: dict[int, VirtualTable] = {}
-        self.parameters: dict[int, tuple[int, str]] = {}  # where from -> (position, DuckDB type)
+        self.parameters: dict[int, Parameter] = {}  # by where they come from
         self.functions: dict[str, UdfSignature] = {}
         self.texts: dict[int, int] = {}  # parameters that are handed over as text -> their types
         self.computed: list[tree.Expr] = []
@@ -75,7 +83,7 @@ class Generation:
         self.settings_free = True
         self.volatile = False  # the statement calls volatile functions
         self.operands: Operands | None = None  # of the expression that is being made
-        self._arrays: dict[str, int] = {}  # columns with arrays -> the storage ids of their tables
+        self._arrays: dict[tuple[str, str], int] = {}  # columns with arrays -> the storage ids of their tables
         self._aliases = 0
 
     def alias(self) -> str:
@@ -88,21 +96,22 @@ class Generation:
             self.tables[table.storage_id] = table
             return f"{_OPEN}{'w' if has_whole(table) else 't'}{table.storage_id}{_CLOSE}"
         self.virtual_tables[table.oid] = table
-        return f"{_OPEN}v{table.oid}{_CLOSE}"
+        return virtual_place(table.oid)
 
     def source(self, alias: str, table: Table | VirtualTable) -> Source:
         """A stored or virtual table under an alias."""
         columns = {}
         for column in table.columns:
             form = form_of(column.type.oid, column.type.typmod)
-            piece = Piece(f"{alias}.c{column.number}", form)
+            at = ColumnReference(alias, f"c{column.number}")
+            piece = Piece(at, form)
             if column.type.oid == oids.NUMERIC:
                 piece = convert(piece._replace(form=stored_form(oids.NUMERIC, column.type.typmod)), form)
             if isinstance(table, Table):
                 if takes_shapes(column.type.oid):
-                    self._arrays[piece.sql] = table.storage_id
+                    self._arrays[at.relation, at.name] = table.storage_id
             elif is_whole(column.type.oid):
-                piece = self.as_whole(piece._replace(form=types.lookup(column.type.oid).duckdb_type()), column.type.oid)
+                piece = self.as_whole(piece._replace(form=stored_form(column.type.oid, -1)), column.type.oid)
             columns[column.number] = piece
         return Source(alias, columns)
 
@@ -110,15 +119,14 @@ class Generation:
         """A LIST of an array type as text, where arrays are carried so."""
         if not is_whole(oid):
             return piece
-        form = types.lookup(oid).duckdb_type()
-        signature = whole_signature(oid, form)
+        form = stored_form(oid, -1)
+        signature = whole_signature(oid, str(form))
         self.functions[signature.name] = signature
-        return Piece(f"{signature.name}({convert(piece, form).sql})", GENERAL, once=piece.once)
+        return Piece(Call(signature.name, [convert(piece, form).sql]), GENERAL, once=piece.once)
 
-    def parameter(self, source: int, duckdb_type: str) -> str:
-        """`CAST($k AS type)` for a value from that source (see ColumnarQuery.parameters)."""
-        position, known = self.parameters.setdefault(source, (len(self.parameters) + 1, duckdb_type))
-        return f"CAST(${position} AS {known})"
+    def parameter(self, source: int, type_: DuckDBType) -> Parameter:
+        """A value from that source (see ColumnarQuery.parameters)."""
+        return self.parameters.setdefault(source, Parameter(len(self.parameters) + 1, type_))
 
     def compute(self, expression: tree.Expr) -> Piece:
         """A parameter whose value the engine computes before the query is sent."""
@@ -126,15 +134,15 @@ class Generation:
             self.computed.append(expression)
         form = form_of(expression.type.oid, expression.type.typmod)
         if expression.type.oid == oids.NUMERIC:
-            form = "VARCHAR"
+            form = VARCHAR
         return Piece(self.parameter(FIRST_COMPUTED - self.computed.index(expression), form), form, once=True)
 
     def settings_argument(self) -> str:
-        """The session's format settings as SQL; the text then holds for these settings only."""
+        """The session's format settings as a literal; the text then holds for these settings only."""
         self.settings_free = False
         return text_literal(settings_text(self.settings))
 
-    def relation_of(self, numbers: Sequence[object], form: str) -> str:
+    def relation_of(self, numbers: Sequence[object], form: DuckDBType) -> str:
         """The placeholder of a relation that has these integers and NULLs in its only column, `n`."""
         if isinstance(numbers, Integers):
             column = pa.array(numbers.column).cast(_INTEGERS[form])
@@ -144,19 +152,23 @@ class Generation:
         self.lists.append(ipc_stream(pa.RecordBatch.from_arrays([column], ["n"])))
         return f"{_OPEN}l{len(self.lists) - 1}{_CLOSE}"
 
-    def call_udf(self, signature: UdfSignature, arguments: Sequence[str]) -> str:
-        """SQL that calls the UDF, which is thereby noted for registration."""
+    def call_udf(self, signature: UdfSignature, arguments: Sequence[Part]) -> Call:
+        """A call of the UDF, which is thereby noted for registration."""
         if any(is_whole(oid) for oid in used_types(signature)):
             signature = replace(signature, name=f"{signature.name}_t")
         signature = self._of_user_types(signature)
         self.functions[signature.name] = signature
-        before: list[str] = []
+        before: list[Part] = []
         if signature.context:
             before.append(self.settings_argument())
         if signature.context == "call":
-            before.append(self.parameter(STATEMENT_TIME, "TIMESTAMP"))
-            before.append(self.parameter(TRANSACTION_TIME, "TIMESTAMP"))
-        return f"{signature.name}({', '.join([*before, *arguments])})"
+            before.append(self.parameter(STATEMENT_TIME, TIMESTAMP))
+            before.append(self.parameter(TRANSACTION_TIME, TIMESTAMP))
+        return Call(signature.name, [*before, *arguments])
+
+    def udf(self, signature: UdfSignature, arguments: Sequence[Part], once: bool = False) -> Piece:
+        """The same in the type that the UDF gives."""
+        return Piece(self.call_udf(signature, arguments), parse_type(signature.result_duckdb), once=once)
 
     def _of_user_types(self, signature: UdfSignature) -> UdfSignature:
         """A UDF over user types has their definitions in its name: they may change, and it would not."""
@@ -166,14 +178,14 @@ class Generation:
         digest = blake2b(repr(described).encode(), digest_size=8).hexdigest()
         return replace(signature, name=f"{signature.name}_{digest}")
 
-    def finish(self, sql: str, columns: Sequence[OutputColumn]) -> ColumnarQuery:
-        """The query with this text, its placeholders made ready for str.format."""
+    def finish(self, sql: Sql, columns: Sequence[OutputColumn]) -> ColumnarQuery:
+        """The complete query: here its tree becomes text, with placeholders that are ready for str.format."""
         return ColumnarQuery(
-            sql=sql.replace("{", "{{").replace("}", "}}").replace(_OPEN, "{").replace(_CLOSE, "}"),
+            sql=text_of(sql).replace("{", "{{").replace("}", "}}").replace(_OPEN, "{").replace(_CLOSE, "}"),
             columns=tuple(columns),
             tables=tuple(self.tables.values()),
             virtual_tables=tuple(self.virtual_tables.values()),
-            parameters=tuple((source, type_) for source, (_, type_) in self.parameters.items()),
+            parameters=tuple((source, str(item.type)) for source, item in self.parameters.items()),
             functions=tuple(self.functions.values()),
             settings_free=self.settings_free,
             computed=tuple(self.computed),
@@ -184,18 +196,24 @@ class Generation:
             arrays=self._arrays_read(sql),
         )
 
-    def _arrays_read(self, sql: str) -> tuple[int, ...]:
-        """The tables whose arrays the text names, or all that have any where their LISTs are to be made text."""
+    def _arrays_read(self, sql: Sql) -> tuple[int, ...]:
+        """The tables whose arrays the query names, or all that have any where their LISTs are to be made text."""
         if whole():
             return tuple(storage_id for storage_id, table in self.tables.items() if has_whole(table))
         if not self._arrays:
             return ()
-        return tuple({self._arrays[name] for name in _COLUMN.findall(sql) if name in self._arrays})
+        named = {(column.relation, column.name) for column in columns_of(sql)}
+        return tuple({storage_id for name, storage_id in self._arrays.items() if name in named})
 
     def _types_used(self, columns: Sequence[OutputColumn]) -> Iterator[int]:
         yield from (type_.oid for column in columns for type_ in (column.type, *column.fields))
         for signature in self.functions.values():
             yield from used_types(signature)
+
+
+def virtual_place(oid: int) -> str:
+    """The placeholder of a virtual table."""
+    return f"{_OPEN}v{oid}{_CLOSE}"
 
 
 def used_types(signature: UdfSignature) -> Iterator[int]:
@@ -213,12 +231,12 @@ class Source:
     """A range table entry that stands in FROM under an alias: its columns c<number> and their forms.
 
     `present` is a column that is not NULL in the entry's own rows, where an outer join may have put NULLs in place of
-    one; '' elsewhere.
+    one; None elsewhere.
     """
 
     __slots__ = ("alias", "columns", "present")
 
-    def __init__(self, alias: str, columns: dict[int, Piece], present: str = "") -> None:
+    def __init__(self, alias: str, columns: dict[int, Piece], present: Sql | None = None) -> None:
         self.alias = alias
         self.columns = columns
         self.present = present
@@ -226,7 +244,9 @@ class Source:
     @classmethod
     def of_pieces(cls, alias: str, pieces: Sequence[Piece]) -> Source:
         """A derived table whose columns c1.. have these forms."""
-        return cls(alias, {n: Piece(f"{alias}.c{n}", p.form, p.fields) for n, p in enumerate(pieces, 1)})
+        return cls(
+            alias, {n: Piece(ColumnReference(alias, f"c{n}"), p.form, p.fields) for n, p in enumerate(pieces, 1)}
+        )
 
 
 @dataclass(slots=True)
@@ -251,7 +271,7 @@ class Scope:
     sources: dict[int, Source] = field(default_factory=dict)
     ctes: dict[str, CteSource] = field(default_factory=dict)
     groups: dict[tree.Expr, Piece] | None = None
-    group_keys: dict[tree.Expr, str] = field(default_factory=dict)
+    group_keys: dict[tree.Expr, Sql] = field(default_factory=dict)
     groups_are_columns: bool = True
     case_tests: list[Piece] = field(default_factory=list)
     domain_values: list[Piece] = field(default_factory=list)
@@ -309,7 +329,7 @@ def makes(*nodes: type) -> Callable[[Callable[..., Piece]], Callable[..., Piece]
 def expression(scope: Scope, node: tree.Expr) -> Piece:
     """SQL of an expression in this scope. Raises 0A000 for what cannot run on the columnar path."""
     piece = scaled_expression(scope, node)
-    return settle(piece) if piece.scale else piece
+    return piece if piece.scale is None else settle(piece)
 
 
 def scaled_expression(scope: Scope, node: tree.Expr) -> Piece:
@@ -337,7 +357,7 @@ def _of_operands(scope: Scope, node: tree.Expr, maker: Callable[..., Piece]) -> 
     return piece if outer is None or not is_named(node) else named(piece, node, generation.alias(), outer)
 
 
-def stable(scope: Scope, sql: str) -> str:
+def stable(scope: Scope, sql: Sql) -> Sql:
     """SQL of this scope for a place where DuckDB takes nothing volatile: errors do not count as such there."""
     return steady(sql, scope.generation.operands or [])
 

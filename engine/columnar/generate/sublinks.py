@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from catalog.duckdb.nodes import Sql, comma_list, fill, join_parts
+from catalog.duckdb.types import BOOLEAN, ListType, list_of
 from catalog.errors import not_supported
 from catalog.functions.base import Function
 from catalog.types import oids
@@ -24,17 +26,17 @@ def _sublink(scope: Scope, node: tree.SubLink) -> Piece:
         return _quantified(scope, node)
     body = queries.query(node.query, scope)
     if node.kind == "exists":
-        return Piece(f"EXISTS ({body.sql})", "BOOLEAN")
+        return Piece(fill("EXISTS ({})", body.sql), BOOLEAN)
     value = body.pieces[0]
     if node.kind == "array":
         if value.fields:
             not_supported("arrays of records on this query")
-        if value.form.endswith("[]"):
+        if isinstance(value.form, ListType):
             raise ShapedArray
         if is_whole(node.query.output[0].expression.type.oid):
             not_supported("arrays of arrays from a sub-query on this query")
-        return scope.generation.as_whole(Piece(f"ARRAY({body.sql})", value.form + "[]"), node.type.oid)
-    return Piece(f"({body.sql})", value.form, value.fields, once=not body.correlated)
+        return scope.generation.as_whole(Piece(fill("ARRAY({})", body.sql), list_of(value.form)), node.type.oid)
+    return Piece(fill("({})", body.sql), value.form, value.fields, once=not body.correlated)
 
 
 @dataclass(slots=True)
@@ -57,23 +59,23 @@ class _Quantified:
         pairs = (*zip(self.left, self.left_types, strict=True), *zip(self.body.pieces, self.right_types, strict=True))
         return all(is_native(piece, type_.oid) and not piece.fields for piece, type_ in pairs)
 
-    def any(self) -> str:
+    def any(self) -> Sql:
         symbols = self.symbols
         if self.native():
             if len(self.left) == 1 and symbols[0]:
                 word = "IN" if symbols[0] == "=" else f"{symbols[0]} ANY"
-                return f"({self.left[0].sql} {word} ({self.body.sql}))"
+                return fill("({} {} ({}))", self.left[0].sql, word, self.body.sql)
             if len(self.left) > 1 and set(symbols) == {"="}:
-                return f"(({', '.join([piece.sql for piece in self.left])}) IN ({self.body.sql}))"
+                return fill("(({}) IN ({}))", comma_list([piece.sql for piece in self.left]), self.body.sql)
         return self.decided("TRUE", "bool_or")
 
-    def all(self) -> str:
+    def all(self) -> Sql:
         symbol = self.symbols[0]
         if len(self.left) == 1 and symbol and self.native():
-            return f"({self.left[0].sql} {symbol} ALL ({self.body.sql}))"
+            return fill("({} {} ALL ({}))", self.left[0].sql, symbol, self.body.sql)
         return self.decided("FALSE", "bool_and")
 
-    def test(self, right: list[Piece]) -> str:
+    def test(self, right: list[Piece]) -> Sql:
         """The comparison with one row: all columns equal, any different, or in a row's order."""
         generation, symbols = self.scope.generation, self.symbols
         sides = list(zip(self.left, right, self.left_types, self.right_types, strict=True))
@@ -84,9 +86,9 @@ class _Quantified:
             call(generation, function, [a, b], [t, u], TypeRef(oids.BOOL)).sql
             for function, (a, b, t, u) in zip(self.functions, sides, strict=True)
         ]
-        return f"({(' OR ' if symbols[0] == '<>' else ' AND ').join(tests)})"
+        return fill("({})", join_parts(" OR " if symbols[0] == "<>" else " AND ", tests))
 
-    def decided(self, deciding: str, aggregate: str) -> str:
+    def decided(self, deciding: str, aggregate: str) -> Sql:
         """A row that gives `deciding` decides; failing that, one that gives NULL makes it NULL."""
         generation = self.scope.generation
         if any(operand.volatile for operand in generation.operands or ()):
@@ -94,28 +96,39 @@ class _Quantified:
         alias, inner = generation.alias(), generation.alias()
         test = self.test(list(Source.of_pieces(alias, self.body.pieces).columns.values()))
         other = "FALSE" if deciding == "TRUE" else "TRUE"
-        answers = f"SELECT {test} AS b FROM ({self.body.sql}) AS {alias}"
-        return (
-            f"(SELECT CASE WHEN {aggregate}({inner}.b) IS NOT DISTINCT FROM {deciding} THEN {deciding} "
-            f"WHEN count(*) > count({inner}.b) THEN NULL ELSE {other} END FROM ({answers}) AS {inner})"
+        answers = fill("SELECT {} AS b FROM ({}) AS {}", test, self.body.sql, alias)
+        return fill(
+            "(SELECT CASE WHEN {aggregate}({inner}.b) IS NOT DISTINCT FROM {deciding} THEN {deciding} "
+            "WHEN count(*) > count({inner}.b) THEN NULL ELSE {other} END FROM ({answers}) AS {inner})",
+            aggregate=aggregate,
+            inner=inner,
+            deciding=deciding,
+            other=other,
+            answers=answers,
         )
 
-    def _decided_in_list(self, deciding: str) -> str:
+    def _decided_in_list(self, deciding: str) -> Sql:
         """The same over a list of the rows: inside a sub-query, a volatile left value would be another for each."""
         generation = self.scope.generation
         assert generation.operands is not None
         alias, row, rows, answer = (generation.alias() for _ in range(4))
         columns = Source.of_pieces(alias, self.body.pieces).columns
-        packed = ", ".join(f"c{number} := {piece.sql}" for number, piece in columns.items())
-        listed = f"ARRAY(SELECT struct_pack({packed}) FROM ({self.body.sql}) AS {alias})"
-        rows_listed = Operand(rows, listed, volatile=False, stays_outside=True)
+        packed = comma_list([fill("c{} := {}", number, piece.sql) for number, piece in columns.items()])
+        array = fill("ARRAY(SELECT struct_pack({}) FROM ({}) AS {})", packed, self.body.sql, alias)
+        rows_listed = Operand(rows, array, volatile=False, stays_outside=True)
         generation.operands.append(rows_listed)
         test = self.test(list(Source.of_pieces(row, self.body.pieces).columns.values()))
         other = "FALSE" if deciding == "TRUE" else "TRUE"
-        return (
-            f"list_transform([list_transform({rows_listed.reference}, lambda {row}: {test})], lambda {answer}: "
-            f"CASE WHEN list_contains({answer}, {deciding}) THEN {deciding} "
-            f"WHEN len(list_filter({answer}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {other} END)[1]"
+        return fill(
+            "list_transform([list_transform({0}, lambda {1}: {2})], lambda {3}: CASE "
+            "WHEN list_contains({3}, {4}) THEN {4} "
+            "WHEN len(list_filter({3}, lambda e: e IS NULL)) > 0 THEN NULL ELSE {5} END)[1]",
+            rows_listed.reference,
+            row,
+            test,
+            answer,
+            deciding,
+            other,
         )
 
 
@@ -130,7 +143,7 @@ def _quantified(scope: Scope, node: tree.SubLink) -> Piece:
         [function for _, function in node.comparisons],
     )
     if node.kind == "any":
-        return Piece(f"(NOT {made.any()})" if node.negated else made.any(), "BOOLEAN")
+        return Piece(fill("(NOT {})", made.any()) if node.negated else made.any(), BOOLEAN)
     if node.negated and set(made.symbols) == {"="}:  # NOT IN, with the operator as it was written
-        return Piece(f"(NOT {made.any()})", "BOOLEAN")
-    return Piece(made.all(), "BOOLEAN")
+        return Piece(fill("(NOT {})", made.any()), BOOLEAN)
+    return Piece(made.all(), BOOLEAN)

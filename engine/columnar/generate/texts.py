@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from catalog import types
+from catalog.duckdb.nodes import CastTo, ColumnReference, Null, Sql, fill, join_parts, text_literal
+from catalog.duckdb.types import BIGINT, VARCHAR, ListType, list_of
 from catalog.errors import not_supported
 from catalog.functions.composites import FIELD
-from catalog.functions.duckdb_errors import sql_error_call_of
-from catalog.functions.duckdb_sql import evaluate_once
+from catalog.functions.duckdb_errors import raising_with
+from catalog.functions.duckdb_sql import bind_once, evaluate_once
 from catalog.types import oids
 from catalog.types.array import ArrayType
 from catalog.types.base import SqlType, TypeRef
@@ -21,7 +23,7 @@ from catalog.types.composite import CompositeType
 from catalog.types.enum import EnumType
 from catalog.types.naming import holds_names
 from engine.columnar.generate.catalog_functions import codec
-from engine.columnar.generate.forms import Piece, convert, form_of, text_literal
+from engine.columnar.generate.forms import Piece, convert, form_of
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import input_signature, output_signature, row_signature, udf_form
 
@@ -35,11 +37,9 @@ _SHORT_FLOAT = "abs({0}) >= 0.0001 AND abs({0}) < 1e15"
 _FLOAT_TEXT = "CASE WHEN {0} = trunc({0}) THEN CAST(CAST({0} AS BIGINT) AS VARCHAR) ELSE CAST({0} AS VARCHAR) END"
 
 
-def as_declared(piece: Piece, oid: int) -> str:
+def as_declared(piece: Piece, oid: int) -> Sql:
     """An argument of a UDF in the type that the UDF is registered with. A cast that changes nothing costs nothing."""
-    if piece.sql.startswith("NULL::"):
-        return "NULL::" + udf_form(oid)
-    return f"CAST({piece.sql} AS {udf_form(oid)})"
+    return Null(udf_form(oid)) if piece.is_null else CastTo(piece.sql, udf_form(oid))
 
 
 # ---- output ---------------------------------------------------------------------------------------------------------
@@ -53,40 +53,44 @@ def to_text(generation: Generation, piece: Piece, oid: int) -> Piece:
         return piece
     registered = codec(oid, "out")
     if registered is not None:
-        return Piece(registered.make(generation, [piece.sql]), "VARCHAR")
+        return Piece(registered.make(generation, [piece.sql]), VARCHAR)
     if holds_names(known := types.lookup(oid)):
         return _names_text(generation, piece, known)
     if oid in oids.WHOLE_NUMBERS or oid in (oids.NUMERIC, oids.TIME):
-        return convert(piece, "VARCHAR")
+        return convert(piece, VARCHAR)
     if oid == oids.BOOL:
         return _made(piece, "CASE WHEN {0} THEN 't' WHEN NOT {0} THEN 'f' END")
     if oid == oids.UUID:
         dashes = "'(.{8})(.{4})(.{4})(.{4})', '\\1-\\2-\\3-\\4-'"
-        return Piece(f"regexp_replace(lower(hex({piece.sql})), {dashes})", "VARCHAR", once=piece.once)
+        return Piece(fill("regexp_replace(lower(hex({})), {})", piece.sql, dashes), VARCHAR, once=piece.once)
     if oid == oids.RECORD:
         not_supported("text of this record")
     if isinstance(known, EnumType):
-        return _made(piece, _label_of(known))
+        return Piece(bind_once([piece.sql], lambda position: _label_of(known, position)), VARCHAR, once=piece.once)
     signature = output_signature(oid)
     if piece.once:
-        return Piece(generation.call_udf(signature, [as_declared(piece, oid)]), "VARCHAR", once=True)
+        return generation.udf(signature, [as_declared(piece, oid)], once=True)
     usual = _usual_output(generation, oid)
     if usual is None:
-        return Piece(generation.call_udf(signature, [as_declared(piece, oid)]), "VARCHAR")
+        return generation.udf(signature, [as_declared(piece, oid)])
     test, native = usual
-    other = generation.call_udf(signature, ["\x03"])
-    return _made(piece, f"CASE WHEN {test} THEN {native} ELSE {_held(other)} END")
+    template = f"CASE WHEN {test} THEN {native} ELSE {{1}} END"
+
+    def text(value: Sql) -> Sql:
+        return fill(template, value, generation.call_udf(signature, [value]))
+
+    return Piece(bind_once([piece.sql], text), VARCHAR)
 
 
 def over_elements(generation: Generation, array: Piece, make: Callable[[Piece], Piece]) -> Piece:
     """What `make` gives for each element of a LIST: a sub-query, for a lambda may hold none. `make` looks names up."""
-    if array.once or not array.form.endswith("[]"):
+    if array.once or not isinstance(array.form, ListType):
         not_supported("names of objects from and to the elements of such arrays on this query")
     alias = generation.alias()
-    made = make(Piece(f"{alias}.x", array.form[:-2]))
-    rows = f"SELECT unnest({array.sql}) AS x, generate_subscripts({array.sql}, 1) AS n"
-    found = f"coalesce((SELECT list({made.sql} ORDER BY {alias}.n) FROM ({rows}) AS {alias}), [])"
-    return Piece(f"CASE WHEN {array.sql} IS NOT NULL THEN {found} END", made.form + "[]")
+    made = make(Piece(ColumnReference(alias, "x"), array.form.element))
+    rows = fill("SELECT unnest({0}) AS x, generate_subscripts({0}, 1) AS n", array.sql)
+    found = fill("coalesce((SELECT list({0} ORDER BY {1}.n) FROM ({2}) AS {1}), [])", made.sql, alias, rows)
+    return Piece(fill("CASE WHEN {} IS NOT NULL THEN {} END", array.sql, found), list_of(made.form))
 
 
 def _names_text(generation: Generation, piece: Piece, known: SqlType) -> Piece:
@@ -98,39 +102,32 @@ def _names_text(generation: Generation, piece: Piece, known: SqlType) -> Piece:
     fields = []
     for number, (_, type_) in enumerate(known.fields, 1):
         signature = row_signature(FIELD, [TypeRef(known.oid), TypeRef(oids.INT4)], type_, strict=True)
-        field = Piece(generation.call_udf(signature, [piece.sql, str(number)]), signature.result_duckdb)
+        field = generation.udf(signature, [piece.sql, number])
         fields.append(to_text(generation, field, type_.oid).sql)
-    return Piece(_row_text(piece.sql, fields), "VARCHAR")
+    return Piece(_row_text(piece.sql, fields), VARCHAR)
 
 
-def _label_of(enum: EnumType) -> str:
-    """The label of a position: a template of SQL."""
-    branches = " ".join(f"WHEN {position} THEN {_quoted(label)}" for label, position in enum.labels)
-    return f"CASE {{0}} {branches} END" if branches else "NULL::VARCHAR"
+def _label_of(enum: EnumType, position: Sql) -> Sql:
+    """The label of a position."""
+    if not enum.labels:
+        return Null(VARCHAR)
+    branches = [fill("WHEN {} THEN {}", number, text_literal(label)) for label, number in enum.labels]
+    return fill("CASE {} {} END", position, join_parts(" ", branches))
 
 
-def _position_of(enum: EnumType) -> str:
-    """The position of a label: a template of SQL. Raises 22P02 for a text that is none."""
-    branches = " ".join(f"WHEN {_quoted(label)} THEN ({position})::BIGINT" for label, position in enum.labels)
-    message = _quoted(f"invalid input value for enum {types.format_type(enum.oid)}: ")
-    error = sql_error_call_of("22P02", f"{message} || '\"' || {{0}} || '\"'")
-    missing = f"WHEN {{0}} IS NOT NULL THEN {error}"
-    if not branches:
-        return f"CASE {missing} END::BIGINT"
-    return f"CASE {{0}} {branches} ELSE CASE {missing} END END"
-
-
-def _quoted(text: str) -> str:
-    return text_literal(text).replace("{", "{{").replace("}", "}}")
-
-
-def _held(call: str) -> str:
-    """A call inside a template: its braces doubled, its argument the template's."""
-    return call.replace("{", "{{").replace("}", "}}").replace("\x03", "{0}")
+def _position_of(enum: EnumType, label: Sql) -> Sql:
+    """The position of a label. Raises 22P02 for a text that is none."""
+    message = text_literal(f"invalid input value for enum {types.format_type(enum.oid)}: ")
+    error = raising_with("22P02", fill("{} || '\"' || {} || '\"'", message, label))
+    missing = fill("CASE WHEN {} IS NOT NULL THEN {} END", label, error)
+    if not enum.labels:
+        return fill("{}::BIGINT", missing)
+    branches = [fill("WHEN {} THEN ({})::BIGINT", text_literal(known), number) for known, number in enum.labels]
+    return fill("CASE {} {} ELSE {} END", label, join_parts(" ", branches), missing)
 
 
 def _made(piece: Piece, template: str) -> Piece:
-    return Piece(evaluate_once([piece.sql], template), "VARCHAR", once=piece.once)
+    return Piece(evaluate_once([piece.sql], template), VARCHAR, once=piece.once)
 
 
 def _usual_output(generation: Generation, oid: int) -> tuple[str, str] | None:
@@ -152,18 +149,18 @@ def _usual_output(generation: Generation, oid: int) -> tuple[str, str] | None:
 def record_text(generation: Generation, piece: Piece) -> Piece:
     """'(1,"a b",)': record_out. A field is quoted if it is empty or holds a character that means something there."""
     fields = [
-        to_text(generation, Piece(f"struct_extract({piece.sql}, 'f{number}')", form), type_.oid).sql
+        to_text(generation, Piece(fill("struct_extract({}, 'f{}')", piece.sql, number), form), type_.oid).sql
         for number, (type_, form) in enumerate(piece.fields, 1)
     ]
-    return Piece(_row_text(piece.sql, fields), "VARCHAR")
+    return Piece(_row_text(piece.sql, fields), VARCHAR)
 
 
-def _row_text(row: str, fields: Sequence[str]) -> str:
+def _row_text(row: Sql, fields: Sequence[Sql]) -> Sql:
     quoted = """'"' || replace(replace({0}, '\\', '\\\\'), '"', '""') || '"'"""
     special = """{0} = '' OR regexp_matches({0}, '["\\\\(),\\s]')"""
     template = f"CASE WHEN {{0}} IS NULL THEN '' WHEN {special} THEN {quoted} ELSE {{0}} END"
-    inner = " || ',' || ".join(evaluate_once([field], template) for field in fields) or "''"
-    return f"CASE WHEN {row} IS NOT NULL THEN '(' || {inner} || ')' END"
+    inner = join_parts(" || ',' || ", [evaluate_once([field], template) for field in fields] or ["''"])
+    return fill("CASE WHEN {} IS NOT NULL THEN '(' || {} || ')' END", row, inner)
 
 
 # ---- input ----------------------------------------------------------------------------------------------------------
@@ -192,16 +189,19 @@ def from_text(generation: Generation, text: Piece, target: TypeRef) -> Piece:
     if registered is not None:
         return Piece(registered.make(generation, [text.sql]), form_of(target.oid))
     if isinstance(known := types.lookup(target.oid), EnumType):
-        return Piece(evaluate_once([text.sql], _position_of(known)), "BIGINT", once=text.once)
+        return Piece(bind_once([text.sql], lambda label: _position_of(known, label)), BIGINT, once=text.once)
     signature = input_signature(target)
     readable = _READABLE.get(target.oid) if target.typmod < 0 and not text.once else None
     if readable is None:
-        return Piece(generation.call_udf(signature, [text.sql]), signature.result_duckdb, once=text.once)
+        return generation.udf(signature, [text.sql], once=text.once)
     pattern, value = readable
-    other = _held(generation.call_udf(signature, ["\x03"]))
     test = "regexp_full_match({0}, '" + pattern.replace("{", "{{").replace("}", "}}") + "')"
     native = value.replace("@", "{0}")
     if target.oid not in _SURE:
-        native = f"coalesce({native}, {other})"
-    sql = evaluate_once([text.sql], f"CASE WHEN {test} THEN {native} ELSE {other} END")
-    return Piece(sql, form_of(target.oid))
+        native = f"coalesce({native}, {{1}})"
+    template = f"CASE WHEN {test} THEN {native} ELSE {{1}} END"
+
+    def read(value: Sql) -> Sql:
+        return fill(template, value, generation.call_udf(signature, [value]))
+
+    return Piece(bind_once([text.sql], read), form_of(target.oid))

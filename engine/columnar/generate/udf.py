@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from catalog.duckdb.types import DuckDBType, StructType, list_of, struct_of
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Implementation, udf_name
@@ -30,7 +31,7 @@ _UNDECIDED = oids.POLYMORPHIC | {oids.ANY}
 TEXT = TypeRef(oids.TEXT)
 
 
-def udf_form(oid: int) -> str:
+def udf_form(oid: int) -> DuckDBType:
     """The DuckDB type in which UDFs take and give values of the type."""
     return form_of(oid, -1)
 
@@ -55,9 +56,9 @@ def function_signature(
         kind="function",
         source=function.source,
         argument_types=tuple(arguments),
-        argument_duckdb=tuple(udf_form(argument.oid) for argument in arguments),
+        argument_duckdb=tuple(str(udf_form(argument.oid)) for argument in arguments),
         result_type=TypeRef(result.oid),
-        result_duckdb=udf_form(result.oid),
+        result_duckdb=str(udf_form(result.oid)),
         strict=function.strict,
         context="call" if found.needs_context else "",
         volatile=function.volatility == "v",
@@ -72,9 +73,9 @@ def row_signature(source: str, arguments: Sequence[TypeRef], result: TypeRef, *,
         kind="function",
         source=source,
         argument_types=tuple(arguments),
-        argument_duckdb=tuple(udf_form(item.oid) for item in arguments),
+        argument_duckdb=tuple(str(udf_form(item.oid)) for item in arguments),
         result_type=TypeRef(result.oid),
-        result_duckdb=udf_form(result.oid),
+        result_duckdb=str(udf_form(result.oid)),
         strict=strict,
     )
 
@@ -85,9 +86,9 @@ def is_composite(oid: int) -> bool:
     return row is not None and row.kind == "c"
 
 
-def struct_form(fields: Sequence[TypeRef]) -> str:
+def struct_form(fields: Sequence[TypeRef]) -> StructType:
     """The STRUCT that carries a record with fields of these types: f1, f2, ..."""
-    return "STRUCT(" + ", ".join(f"f{n} {udf_form(item.oid)}" for n, item in enumerate(fields, 1)) + ")"
+    return struct_of(udf_form(item.oid) for item in fields)
 
 
 def set_signature(
@@ -98,10 +99,7 @@ def set_signature(
     fields: Sequence[TypeRef],
 ) -> UdfSignature:
     """The UDF of a set-returning function: a LIST of its rows, STRUCTs if there are `fields`."""
-    if fields:
-        row = struct_form(fields)
-    else:
-        row = udf_form(result.oid)
+    row = struct_form(fields) if fields else udf_form(result.oid)
     suffix = ""
     undeclared = bool(fields) and not function.output_types  # a column definition list says what they are
     if undeclared or any(oid in _UNDECIDED for oid in (*function.argument_types, function.result_type)):
@@ -111,9 +109,9 @@ def set_signature(
         kind="set",
         source=function.source,
         argument_types=tuple(arguments),
-        argument_duckdb=tuple(udf_form(argument.oid) for argument in arguments),
+        argument_duckdb=tuple(str(udf_form(argument.oid)) for argument in arguments),
         result_type=TypeRef(result.oid),
-        result_duckdb=row + "[]",
+        result_duckdb=str(list_of(row)),
         strict=function.strict,
         context="call" if found.needs_context else "",
         volatile=function.volatility == "v",
@@ -138,10 +136,11 @@ def aggregate_signature(
         source=function.source,
         argument_types=tuple(arguments),
         argument_duckdb=tuple(
-            udf_form(argument.oid) + ("[]" if number >= direct else "") for number, argument in enumerate(arguments)
+            str(list_of(udf_form(argument.oid)) if number >= direct else udf_form(argument.oid))
+            for number, argument in enumerate(arguments)
         ),
         result_type=TypeRef(result.oid),
-        result_duckdb=udf_form(result.oid),
+        result_duckdb=str(udf_form(result.oid)),
         strict=not found.steps_see_nulls,
         context="call" if found.needs_context else "",
         direct=direct,
@@ -158,7 +157,7 @@ def output_signature(oid: int) -> UdfSignature:
         kind="output",
         source="",
         argument_types=(TypeRef(oid),),
-        argument_duckdb=(udf_form(oid),),
+        argument_duckdb=(str(udf_form(oid)),),
         result_type=TEXT,
         result_duckdb="VARCHAR",
         context="settings" if depends else "",
@@ -177,7 +176,7 @@ def input_signature(target: TypeRef) -> UdfSignature:
         argument_types=(TEXT,),
         argument_duckdb=("VARCHAR",),
         result_type=target,
-        result_duckdb=udf_form(target.oid),
+        result_duckdb=str(udf_form(target.oid)),
         context="settings" if depends else "",
     )
 
@@ -189,15 +188,15 @@ def length_signature(target: TypeRef, explicit: bool) -> UdfSignature:
         kind="length",
         source="explicit" if explicit else "implicit",
         argument_types=(TypeRef(target.oid),),
-        argument_duckdb=(udf_form(target.oid),),
+        argument_duckdb=(str(udf_form(target.oid)),),
         result_type=target,
-        result_duckdb=udf_form(target.oid),
+        result_duckdb=str(udf_form(target.oid)),
     )
 
 
 def key_signature(oid: int) -> UdfSignature:
     """type -> bytes that compare as its values do."""
-    return _key_signature(oid, udf_form(oid))
+    return _key_signature(oid, str(udf_form(oid)))
 
 
 @functools.cache

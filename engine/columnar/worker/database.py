@@ -55,7 +55,7 @@ def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
 
 
 def _raise(message: str) -> None:
-    """See catalog/functions/duckdb_errors.py, `without_volatility`."""
+    """See `Steady` in catalog/duckdb/nodes.py."""
     raise ValueError(message)
 
 

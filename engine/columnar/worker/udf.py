@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import types
+from catalog.duckdb.types import ListType, parse_type
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext, Implementation
 from catalog.functions.duckdb_errors import udf_error_message
@@ -130,8 +131,9 @@ class _Function:
         signature = self._signature
         if signature.kind == "set":
             flat, offsets = _flatten(results)
-            element = signature.result_duckdb.removesuffix("[]")
-            return pa.ListArray.from_arrays(offsets, self._items(flat, element))
+            form = parse_type(signature.result_duckdb)
+            assert isinstance(form, ListType)
+            return pa.ListArray.from_arrays(offsets, self._items(flat, str(form.element)))
         return self._items(results, signature.result_duckdb)
 
     def _items(self, results: list[Any], kind: str) -> pa.Array:

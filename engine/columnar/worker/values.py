@@ -8,13 +8,13 @@ here needs DuckDB, so the engine's side uses it too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from catalog.duckdb.types import DecimalType, DuckDBType, ListType, StructType, parse_type
 from catalog.types import oids
 from engine.storage.columns import from_values, one_array, takes_shapes, to_values, values_in_form, whole_form
 
@@ -55,19 +55,22 @@ _ARROW: dict[str, pa.DataType] = {
 
 def arrow_type(duckdb_type: str) -> pa.DataType:
     """The Arrow type in which DuckDB gives and takes a type of its own: 'DECIMAL(10,2)[]'."""
-    if duckdb_type.endswith("[]"):
-        return pa.list_(arrow_type(duckdb_type[:-2]))
-    if duckdb_type.startswith("DECIMAL("):
-        precision, scale = duckdb_type[8:-1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return _ARROW[duckdb_type]
+    return _arrow_type(parse_type(duckdb_type))
+
+
+def _arrow_type(form: DuckDBType) -> pa.DataType:
+    if isinstance(form, ListType):
+        return pa.list_(_arrow_type(form.element))
+    if isinstance(form, DecimalType):
+        return pa.decimal128(form.precision, form.scale)
+    return _ARROW[str(form)]
 
 
 def struct_fields(duckdb_type: str) -> list[tuple[str, str]]:
     """('f1', 'BIGINT'), ... of 'STRUCT(f1 BIGINT, f2 DECIMAL(10,2))'."""
-    inner = duckdb_type[duckdb_type.index("(") + 1 : -1]
-    fields = re.split(r",\s*(?![^()]*\))", inner)
-    return [(name.strip('"'), kind.strip()) for name, _, kind in (field.strip().partition(" ") for field in fields)]
+    form = parse_type(duckdb_type)
+    assert isinstance(form, StructType)
+    return [(name, str(type_)) for name, type_ in form.fields]
 
 
 def to_arrow(values: Sequence[Any], oid: int, duckdb_type: str) -> pa.Array:

@@ -14,9 +14,11 @@ from typing import Any
 import duckdb
 import psycopg
 
+from catalog.duckdb.nodes import Constant, Sql, Words, fill, text_of
+from catalog.duckdb.types import parse_type
 from catalog.errors import SqlError
 from catalog.functions import registry
-from catalog.functions.base import CallContext, Function, udf_name
+from catalog.functions.base import CallContext, DuckSide, Function, udf_name
 from catalog.functions.duckdb_errors import translate, udf_error_message
 from catalog.types import element_of, lookup, pg_type_by_name
 from catalog.types.base import TypeRef
@@ -232,13 +234,31 @@ def duckdb_sql(call: Call) -> tuple[str, TypeRef] | None:
         for name, text in zip(call.types, call.arguments, strict=True)
     ]
     literals = [
-        duckdb_literal(name, text, form) for name, text, form in zip(call.types, call.arguments, forms, strict=True)
+        duckdb_node(name, text, form) for name, text, form in zip(call.types, call.arguments, forms, strict=True)
     ]
-    sql = found.duckdb(literals, forms) if callable(found.duckdb) else found.duckdb.format(*literals)
+    sql = native(found.duckdb, literals, forms)
     if sql is None:
         return None
     result = found.duckdb_result(forms) if found.duckdb_result else TypeRef(function.result_type)
-    return sql, result
+    return text_of(sql), result
+
+
+def native(side: DuckSide, arguments: Sequence[Sql], types: Sequence[TypeRef]) -> Sql | None:
+    """What the DuckDB side of an implementation makes of arguments."""
+    if side is None or isinstance(side, str):
+        return None if side is None else fill(side, *arguments)
+    return side(arguments, types)
+
+
+def duckdb_node(type_name: str, text: str | None, form: TypeRef) -> Sql:
+    """A constant as the generator gives it to functions."""
+    if text is None:
+        return Words(duckdb_literal(type_name, text, form))
+    return Constant(
+        duckdb_literal(type_name, text, form),
+        decode(type_name, text),
+        parse_type(lookup(form.oid).duckdb_type(form.typmod)),
+    )
 
 
 def duckdb_answer(connection: duckdb.DuckDBPyConnection, call: Call) -> str | None:

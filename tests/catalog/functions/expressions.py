@@ -85,7 +85,7 @@ class Comparison:
         arrays: dict[str, Any] = {"c1": pa.array(self._stored, pa.int64())}
         for index, oid in enumerate(self._oids):
             column = [self._values[number][index] for number in self._stored]
-            arrays[f"c{index + 2}"] = values.to_arrow(column, oid, form_of(oid))
+            arrays[f"c{index + 2}"] = values.to_arrow(column, oid, str(form_of(oid)))
         self._connection.register("incoming", pa.table(arrays))
         definition = ", ".join(
             f"CAST(c{column.number} AS {form_of(column.type.oid)}) AS c{column.number}" for column in columns
@@ -190,7 +190,7 @@ class Comparison:
         oid = expression.type.oid
         if oid == types.oids.INTERVAL:  # a Python value for it would lose the months
             return types.lookup(oid).text_encoder()(rows[0][0]).decode()
-        return values.to_arrow([rows[0][0]], oid, form_of(oid))[0].as_py()
+        return values.to_arrow([rows[0][0]], oid, str(form_of(oid)))[0].as_py()
 
     def _shown(self, column: Iterable[object], oid: int, returns_set: bool) -> str:
         encode = types.lookup(oid).text_encoder(self.settings)

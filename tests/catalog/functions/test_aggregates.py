@@ -9,9 +9,9 @@ import duckdb
 import psycopg
 import pytest
 
+from catalog.duckdb.nodes import Filled, Identifier, text_of
 from catalog.errors import SqlError
 from catalog.functions import registry
-from catalog.functions.base import DISTINCT_MARK, FILTER_MARK, ORDER_MARK
 from catalog.functions.duckdb_errors import translate
 from catalog.types import array_of, lookup, pg_type_by_name
 from catalog.types.base import TypeRef
@@ -21,6 +21,7 @@ from tests.catalog.functions.calling import (
     duckdb_literal,
     duckdb_value,
     encode,
+    native,
     open_duckdb,
     postgres_answers,
     quote,
@@ -131,16 +132,15 @@ def duckdb_answer(connection: Any, function: Any, types: Sequence[str], rows: Ro
             return None
         forms[0] = form
     columns = [f"c{number}" for number in range(len(types))]
-    sql = found.duckdb(columns, forms) if callable(found.duckdb) else found.duckdb and found.duckdb.format(*columns)
-    if sql is None:
+    made = native(found.duckdb, [Identifier(column) for column in columns], forms)
+    if made is None:
         return None
     for source in found.duckdb_udfs:
         register_udf(connection, source)
-    sql = sql.replace(DISTINCT_MARK, distinct).replace(FILTER_MARK, "")
     # Where the order makes a difference, the engine has DuckDB take distinct values in PostgreSQL's.
-    sql = sql.replace(
-        ORDER_MARK, ("" if types[0] not in FLOAT_TYPES else " ORDER BY c0") if distinct else " ORDER BY n"
-    )
+    order = ("" if types[0] not in FLOAT_TYPES else " ORDER BY c0") if distinct else " ORDER BY n"
+    assert isinstance(made, Filled)
+    sql = text_of(made.with_marks(distinct, order, ""))
     body = ", ".join(
         "(" + ", ".join([*(duckdb_literal(t, x, f) for t, x, f in zip(types, row, forms, strict=True)), str(n)]) + ")"
         for n, row in enumerate(rows or [(None,) * len(types)])

@@ -8,12 +8,12 @@ from typing import Any
 
 import psycopg
 
+from catalog.duckdb.nodes import Filled, Words, text_of
 from catalog.errors import SqlError
 from catalog.functions import registry
-from catalog.functions.base import FILTER_MARK
 from catalog.types import pg_type_by_name
 from catalog.types.base import TypeRef
-from tests.catalog.functions.calling import decode, encode, open_duckdb, postgres_answers, quote, register_udf
+from tests.catalog.functions.calling import decode, encode, native, open_duckdb, postgres_answers, quote, register_udf
 
 VALUES = ("1.5", "2.5", "2.5", "10", "-3", "7")
 INTERVALS = ("1 day", "3 days", "1 mon 2 days 03:04:05", "100:00:00", "-1 mon")
@@ -91,9 +91,9 @@ def test_windows_give_the_same_rows(postgres: psycopg.Connection[Any]) -> None:
         assert found is not None and found.duckdb is not None
         for name in found.duckdb_udfs:
             register_udf(connection, name)
-        duck = found.duckdb
-        text = duck(arguments, [TypeRef(23)]) if callable(duck) else duck.format(*arguments)
-        assert text is not None
-        mine = connection.execute(f"SELECT x, {text.replace(FILTER_MARK, over)} FROM {rows} ORDER BY 1, 2").fetchall()
+        made = native(found.duckdb, [Words(argument) for argument in arguments], [TypeRef(23)])
+        assert isinstance(made, Filled)
+        text = text_of(made.with_marks("", "", over))
+        mine = connection.execute(f"SELECT x, {text} FROM {rows} ORDER BY 1, 2").fetchall()
         theirs = postgres.execute(f"SELECT x, {sql}{over} FROM {rows} ORDER BY 1, 2").fetchall()
         assert [tuple(map(str, row)) for row in mine] == [tuple(map(str, row)) for row in theirs], source

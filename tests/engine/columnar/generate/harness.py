@@ -63,7 +63,7 @@ class Columns:
             decode = types.lookup(column.type.oid).text_decoder(DEFAULT_FORMAT, column.type.typmod)
             cells = [None if row[index] is None else decode(row[index] or "") for row in rows]
             form = form_of(column.type.oid, column.type.typmod)
-            arrays[f"c{column.number}"] = values.to_arrow(cells, column.type.oid, form)
+            arrays[f"c{column.number}"] = values.to_arrow(cells, column.type.oid, str(form))
         arrays["r"] = pa.array(range(len(rows)), pa.int64())
         self.connection.register("incoming", pa.table(arrays))
         definition = ", ".join(
