@@ -3,7 +3,7 @@
     ({} + {})                      slots are filled in their order
     CASE WHEN {0} THEN {0} END     by number; a slot may stand there several times
     {c}.v                          by name
-    count({0})/*filter*/           marks of aggregates (catalog.functions.base) are slots too
+    count({0})/*filter*/           marks of aggregates are slots too
 
 `{{` and `}}` are braces. What is to be known of the text between the slots (is there a lambda, does a sub-query begin,
 is there a call of DuckDB's volatile error()) is found when a template is parsed, not in the SQL that is made of it.
@@ -27,7 +27,7 @@ _LAMBDA = re.compile(r"\blambda ")
 _SUB_QUERY = re.compile(r"\(SELECT ")
 _QUERY = re.compile(r"SELECT ")
 _VOLATILE = re.compile(r"(?<!raise_)error(?=\('SHOAL:)")
-_NULL = re.compile(r"NULL::(.*)")
+_NULL = re.compile(r"NULL::(\w+(?:\(\d+,\d+\))?(?:\[\])*)")
 _KNOWN = 8192
 
 

@@ -87,6 +87,7 @@ def test_a_template_of_nothing_but_null_is_null() -> None:
     found = fill("NULL::DECIMAL(3,1)", ONE)
     assert isinstance(found, Null) and found.type == decimal_type(3, 1)
     assert not isinstance(fill("NULL::{}", "VARCHAR"), Null)
+    assert not isinstance(fill("NULL::VARCHAR || 'a'"), Null)
 
 
 def test_constants_tell_their_values() -> None:
