@@ -22,7 +22,7 @@ CIRCLE = "it hides a circle: to be taken apart"
 # Imports inside functions: by package, how many at most, and why. What is not here has none.
 INSIDE = {
     "shoal.cli": (5, START_UP),
-    "shoal.commands": (22, START_UP),
+    "shoal.commands": (23, START_UP),
     "shoal.serve": (3, START_UP),
     "replication.stores.open": (2, OPTIONAL),
     "engine.columnar.worker": (1, START_UP),
@@ -33,6 +33,7 @@ INSIDE = {
     "engine.execute": (12, CIRCLE),
     "engine.partitions": (1, CIRCLE),
     "engine.sql": (44, CIRCLE),
+    "engine.sql.dialects": (1, START_UP),
     "engine.storage": (1, CIRCLE),
 }
 
