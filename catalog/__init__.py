@@ -22,7 +22,7 @@
     patience.py         calls that take long: a timer interrupts them, so that no call holds the event loop
     processes.py        processes that work for a statement and end with it;  stillness.py  those that do nothing more
     durations.py        how long things take, as histograms for /metrics
-    remembering.py      caches of what is made of a text: patterns, templates, time zones
+    text_caches.py      caches of what is made of a text: patterns, templates, time zones
     encodings.py        the encodings that clients may ask for;  binary_texts.py  texts within binary values
     scram.py            what is stored of a password
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from catalog import icu
 from catalog.errors import SqlError
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.schema import PG_CATALOG_OID, Catalog, Collation, Index
 from catalog.types import element_of, oids, type_row
 from catalog.types.base import TypeRef

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.functions.quoting import quote_identifier, quote_literal
+from catalog.functions.quotes import quote_identifier, quote_literal
 from catalog.schema import Catalog, PartitionBound, PartitionColumn, Partitioning, Table
 from catalog.types import format_type, oids
 

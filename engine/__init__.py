@@ -67,8 +67,8 @@ is its `Tablespace`, and nothing is paid for others. The first CREATE TABLESPACE
 memtables and the row path. Beside it:
 
     flush              a thread that writes memtables into LMDB. It leaves large layers, and large ranges that are to be
-                       deleted, to a process of a second or so (storage/writing.py); what one that is killed, or does
-                       nothing more, was to do the thread does (catalog/processes.py)
+                       deleted, to a process of a second or so (storage/lmdb_writer.py); what one that is killed, or
+                       does nothing more, was to do the thread does (catalog/processes.py)
     bulk work          a thread for a statement (bulk/thread.py), in Arrow and NumPy, which release the interpreter
     changelog          a thread for new and retired segments; where the kernel cannot sync by itself, another one syncs
     long values        a process for each JSON text of more than 2 MB, and for each array, row, multirange, path, text
@@ -81,16 +81,16 @@ The worker has a lower priority (columnar/worker/sandbox.py), and so have thread
 short statements wait for processors all the same, long work gives way to them altogether (foreground.py). A cancelled
 query of the worker leaves its calls of Python functions between two steps (columnar/worker/calls.py). The worker is
 asked whether it hears when a query is cancelled, until that has ended, and when a statement ends that waits for a table
-to be loaded. If it does not answer, because one step of C keeps its interpreter (columnar/hearing.py), if it does
-nothing while somebody waits for it (columnar/watch.py), or if one of its own threads fails, another worker takes
+to be loaded. If it does not answer, because one step of C keeps its interpreter (columnar/worker_answers.py), if it
+does nothing while somebody waits for it (columnar/watch.py), or if one of its own threads fails, another worker takes
 its place, and queries of which nothing has been sent run there.
 
 Threads that run the engine have stacks of 64 MB, for Python's recursion limit of 20,000 (shoal/stacks.py). The switch
 interval is 0.1 ms (shoal/serve.py): at Python's default a thread that needs the interpreter would wait up to 5 ms.
 
-**Branches.** ddl/branches.py and statements/branches.py make them (`InBackup`: out of a backup). storage/leaning.py
-shares storage with the parent. bulk/keeping.py does the same for statements that write many rows, and bulk/copying.py
-copies rows of another database.
+**Branches.** ddl/branches.py and statements/branches.py make them (`InBackup`: out of a backup).
+storage/branch_storage.py shares storage with the parent. bulk/branch_preservation.py does the same for statements that
+write many rows, and bulk/copy_run.py copies rows of another database.
 
 **Sizes.** node/sizes.py says how large tables and databases are; storage/pages.py counts LMDB's pages;
 execute/written.py counts the rows that were written. storage/holes.py, storage/flush.py and statements/vacuum.py give

@@ -10,7 +10,7 @@ from dataclasses import fields
 from importlib.metadata import version
 
 from catalog.errors import SqlError
-from engine.storage.locking import check_free
+from engine.storage.directory_lock import check_free
 from shoal.commands import add_commands, run_command
 from shoal.config import Config, ConfigError, ConfigSources, config_of_settings, resolve_settings
 

@@ -15,19 +15,19 @@ A call of a function with neither is refused by name (0A000).
     aggregates.py, statistics.py, windows.py    aggregates, ordered sets, window functions
     comparison.py, casts.py, collated.py    comparisons and casts of types without a module of their own; ICU's order
     integers.py, floats.py, numeric.py, numeric_math.py, money.py, bits.py, booleans.py    numbers
-    text.py, patterns.py, quoting.py, case_mapping.py, bytes.py    text and bytes
+    text.py, patterns.py, quotes.py, letter_case.py, bytes.py    text and bytes
     regex.py, regex_syntax.py, regex_engine.py, character_classes.py    regular expressions: functions, tree, matching
-    datetime_*.py, format_templates.py, number_formatting.py    dates and times; to_char and its kin
+    datetime_*.py, format_templates.py, number_output.py    dates and times; to_char and its kin
     json_*.py, jsonb_*.py, jsonpath.py    JSON
     arrays.py, array_shapes.py, array_slices.py, variadic_arrays.py, sets.py    arrays, series and unnest
-    enums.py, composites.py, hashing.py, log_positions.py, sending.py    types of users; PostgreSQL's hashes; pg_lsn;
-                      binary forms
+    enums.py, composites.py, hash_functions.py, log_positions.py, send_functions.py    types of users; PostgreSQL's
+                      hashes; pg_lsn; binary forms
     ranges.py, multiranges.py, geometry.py, shapes.py, network.py, macaddr.py, uuid.py    other types
     text_search.py    full text search (catalog/text_search)
     citext.py, hstore.py, pgcrypto.py, uuid_ossp.py    extensions
     system.py, system_lookups.py, system_rows.py, sizes.py, history.py, statement_statistics.py    what the node knows
-    sequences.py, large_objects.py, locking.py, notifying.py, snapshots.py, change_streams.py, bulk_access.py
-                      functions that ask the session
+    sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,
+                      bulk_access.py functions that ask the session
     various.py    small functions of no other family
 
 Each module of this package is imported when an implementation is first asked for, and registers what it has.

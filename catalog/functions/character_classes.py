@@ -7,7 +7,7 @@ import functools
 import pathlib
 from collections.abc import Iterable
 
-from catalog.functions.case_mapping import lower, upper
+from catalog.functions.letter_case import lower, upper
 
 Ranges = tuple[tuple[int, int], ...]  # sorted, disjoint, both ends included
 _LAST = 0x10FFFF

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from catalog.functions import regex
-from catalog.functions.case_mapping import lower, upper
+from catalog.functions.letter_case import lower, upper
 from catalog.functions.registry import implement
 from catalog.functions.text import translate
 from catalog.types.base import Array

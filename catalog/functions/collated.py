@@ -12,8 +12,8 @@ from typing import Final
 
 from catalog import icu
 from catalog.functions.aggregates import extreme
-from catalog.functions.case_mapping import ascii_initcap, ascii_lower, ascii_upper
 from catalog.functions.comparison import by_sort_key, compared
+from catalog.functions.letter_case import ascii_initcap, ascii_lower, ascii_upper
 from catalog.functions.registry import implement
 
 OPERATIONS = ("eq", "ne", "lt", "le", "gt", "ge")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implement
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.types.base import DEFAULT_FORMAT, Interval
 from catalog.types.datetime import (
     UNIX_EPOCH_SECONDS,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.errors import SqlError
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 
 ACTION, SEPARATOR, SPACE, CHARACTER = range(4)
 

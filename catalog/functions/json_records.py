@@ -15,7 +15,7 @@ from typing import Any
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext, Function, Trait
-from catalog.functions.json_reading import elements, kind_of, members
+from catalog.functions.json_access import elements, kind_of, members
 from catalog.functions.registry import declare, implement, mark
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings, TypeRef

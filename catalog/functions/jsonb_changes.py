@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from catalog.errors import SqlError
-from catalog.functions.json_reading import EXISTS, kind_of, members, of_key, path_index
+from catalog.functions.json_access import EXISTS, kind_of, members, of_key, path_index
 from catalog.functions.numeric import to_float4, to_float8, to_integer
 from catalog.functions.registry import implement
 from catalog.memory import room_for

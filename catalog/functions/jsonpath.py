@@ -20,7 +20,7 @@ from catalog.functions.numeric import ceiling, floor
 from catalog.functions.regex_engine import Regex, regex
 from catalog.functions.regex_syntax import Options
 from catalog.functions.registry import implement, mark
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.types import oids
 from catalog.types.float import format_float8, parse_float8
 from catalog.types.json import quote_json

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from catalog.duckdb.nodes import Sql, constant_text, fill
 from catalog.errors import SqlError
 from catalog.functions.base import Side, Trait
-from catalog.functions.case_mapping import ascii_lower, lower
+from catalog.functions.letter_case import ascii_lower, lower
 from catalog.functions.registry import implement, mark
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.types.base import TypeRef
 
 Match = Callable[[str], bool]

@@ -15,7 +15,7 @@ from catalog.functions.regex_engine import AsciiPattern, Match, Regex, regex
 from catalog.functions.regex_syntax import Options, set_option
 from catalog.functions.registry import implement
 from catalog.memory import room_for
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.types.base import Array
 
 _PLAIN, _IGNORE_CASE = Options(), Options(ignore_case=True)

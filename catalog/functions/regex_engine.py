@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.functions.case_mapping import ascii_lower, lower
 from catalog.functions.character_classes import EVERYTHING, Ranges, contains
+from catalog.functions.letter_case import ascii_lower, lower
 from catalog.functions.regex_syntax import (
     Assertion,
     Characters,

@@ -16,7 +16,7 @@ from catalog import collations, privileges, types
 from catalog.encodings import BY_NUMBER, encoding_named
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function, Trait
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import declare, function_oids, implement, implements, mark
 from catalog.schema import (
     Catalog,

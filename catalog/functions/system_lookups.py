@@ -16,7 +16,7 @@ from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, implements
 from catalog.schema import VirtualTable
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.types.base import Array
 from catalog.types.user import FIRST_ADDED_OID
@@ -170,7 +170,7 @@ def _object_comment(call: CallContext, oid: int, kind: str | None = None) -> str
 @implements("col_description", needs_session=True)
 def _column_comment(call: CallContext, oid: int, attribute: int) -> str | None:
     for row in find(call, _DESCRIPTIONS, "objoid", oid):
-        if row[1] == numbering.PG_CLASS and row[2] == attribute:
+        if row[1] == derived_oids.PG_CLASS and row[2] == attribute:
             return cast(str, row[3])
     return None
 

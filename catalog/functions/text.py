@@ -15,11 +15,11 @@ from typing import TypeVar
 from catalog.duckdb.nodes import Sql, fill
 from catalog.errors import SqlError
 from catalog.functions.base import Side, Trait
-from catalog.functions.case_mapping import lower, lower_character, upper, upper_character
 from catalog.functions.character_classes import is_alphanumeric
 from catalog.functions.duckdb_errors import sql_error_call
 from catalog.functions.duckdb_sql import evaluate_once, once
 from catalog.functions.integers import comparisons
+from catalog.functions.letter_case import lower, lower_character, upper, upper_character
 from catalog.functions.registry import implement, mark
 from catalog.memory import LARGE, room_for
 from catalog.types import oids

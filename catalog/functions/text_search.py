@@ -9,13 +9,13 @@ from typing import Any, cast
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, implements, mark
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.text_search import queries, ranking, vectors
 from catalog.text_search.configurations import CONFIGURATIONS, DICTIONARIES, configuration_of, lexemes, lexize
 from catalog.text_search.headline import headline, options_of
-from catalog.text_search.matching import matches
 from catalog.text_search.parser import DEFAULT_PARSER, TOKEN_TYPES, tokens
 from catalog.text_search.queries import AND, NOT, OR, PHRASE, Operation, Query, query_of
+from catalog.text_search.query_matches import matches
 from catalog.text_search.vectors import Vector, print_vector, vector_of
 from catalog.text_search.web import web_query
 from catalog.text_search.words import LAST_POSITION

@@ -15,12 +15,12 @@
     names         the internal tables in which catalog functions find names, definitions and privileges
     definitions   the texts of definitions, and names as they are shown
     lookups       catalog functions as DuckDB SQL over all these
-    finding       which objects have the rows that a look-up wants
+    object_search    which objects have the rows that a look-up wants
     parameters    PostgreSQL's configuration parameters
-    describing    pg_describe_object
+    object_descriptions    pg_describe_object
     identities    pg_identify_object, pg_identify_object_as_address
     addresses     pg_get_object_address
-    numbering     OIDs of what has none of its own here
+    derived_oids  OIDs of what has none of its own here
 
 A relation without a part is empty: nothing of its kind exists here (triggers, publications, foreign tables, ...).
 """
@@ -34,11 +34,11 @@ from catalog.system import (  # noqa: F401 - each registers its parts
     addresses,
     builtin,
     collations,
-    describing,
     extensions,
     identities,
     live,
     names,
+    object_descriptions,
     objects,
     partitions,
     routines,

@@ -12,12 +12,12 @@ from typing import Any, NoReturn, Protocol, cast
 
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import implements
 from catalog.functions.system_lookups import find
 from catalog.schema import Catalog, Composite, Index, Relation, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import system_table
 from catalog.system.identities import LARGE_OBJECTS, built_in_identities, type_identity
@@ -126,7 +126,7 @@ class _Finder:
     def within(self, kind: int, words: Sequence[str], names: Names, rest: str = "") -> Address | None:
         """The first object along the search path whose identity is its name and `rest`."""
         for schema, name in self.schemas(names):
-            shown = name if kind == numbering.PG_OPERATOR else quote_identifier(name)
+            shown = name if kind == derived_oids.PG_OPERATOR else quote_identifier(name)
             found = self.find_identified(kind, words, f"{quote_identifier(schema)}.{shown}{rest}")
             if found is not None:
                 return found
@@ -137,7 +137,7 @@ class _Finder:
         try:
             oid = self.session.type_named(text).declared
         except SqlError as error:  # rows of tables are no types of values, and types all the same
-            found = self.find_identified(numbering.PG_TYPE, ("type",), text) if error.sqlstate == "0A000" else None
+            found = self.find_identified(derived_oids.PG_TYPE, ("type",), text) if error.sqlstate == "0A000" else None
             if found is None:
                 raise
             oid = found[1]
@@ -162,7 +162,7 @@ class _Finder:
         found = self.relation(names)
         if _kind_of(found) != self.kind:
             _fail("42809", f'"{found.name}" is not {_RELATIONS[self.kind]}')
-        return numbering.PG_CLASS, found.oid, 0
+        return derived_oids.PG_CLASS, found.oid, 0
 
     def column(self, names: Names) -> tuple[Relation | VirtualTable, int]:
         if len(names) < 2:
@@ -179,7 +179,7 @@ class _Finder:
         if isinstance(relation, Table):
             column = relation.column_by_number(number)
             if column.default is not None or column.generated is not None:
-                return numbering.PG_ATTRDEF, numbering.default_number(relation.oid, number), 0
+                return derived_oids.PG_ATTRDEF, derived_oids.default_number(relation.oid, number), 0
         shown = f'default value for column "{names[-1]}" of relation "{".".join(names[:-1])}"'
         _fail("42703", f"{shown} does not exist")
 
@@ -196,7 +196,7 @@ class _Finder:
     # ---- types, code, operators ----
 
     def type(self, names: Names) -> Address:
-        return numbering.PG_TYPE, self.type_identity(names[0])[0], 0
+        return derived_oids.PG_TYPE, self.type_identity(names[0])[0], 0
 
     def domain_constraint(self, names: Names, arguments: Names) -> Address:
         oid, shown = self.type_identity(names[0])
@@ -207,11 +207,11 @@ class _Finder:
 
     def code(self, names: Names, types: list[tuple[int, str]]) -> Address:
         rest = f"({','.join(shown for _, shown in types)})"
-        found = self.within(numbering.PG_PROC, _CODE[self.kind], names, rest)
+        found = self.within(derived_oids.PG_PROC, _CODE[self.kind], names, rest)
         if found is not None:
             return found
         shown = f"{'.'.join(names)}({', '.join(format_type(oid) for oid, _ in types)})"
-        other = self.within(numbering.PG_PROC, _ANY_CODE, names, rest)
+        other = self.within(derived_oids.PG_PROC, _ANY_CODE, names, rest)
         if other is None:
             word = self.kind if self.kind in ("aggregate", "procedure") else "function"
             _fail("42883", f"{word} {shown} does not exist")
@@ -221,13 +221,13 @@ class _Finder:
 
     def operator(self, names: Names, types: list[tuple[int, str]]) -> Address:
         rest = f"({','.join(shown for _, shown in types)})"
-        found = self.within(numbering.PG_OPERATOR, ("operator",), names, rest)
+        found = self.within(derived_oids.PG_OPERATOR, ("operator",), names, rest)
         left, right = (format_type(oid) for oid, _ in types)
         return found or _fail("42883", f"operator does not exist: {left} {'.'.join(names)} {right}")
 
     def cast(self, names: Names, types: list[tuple[int, str]]) -> Address:
         source, shown = self.type_identity(names[0])
-        found = self.find_identified(numbering.PG_CAST, ("cast",), f"({shown} AS {types[0][1]})")
+        found = self.find_identified(derived_oids.PG_CAST, ("cast",), f"({shown} AS {types[0][1]})")
         message = f"cast from type {format_type(source)} to type {format_type(types[0][0])} does not exist"
         return found or _fail("42704", message)
 
@@ -347,7 +347,7 @@ def _address(finder: _Finder, names: Names, arguments: Names) -> Address:
             return find_it(names)
     if kind == "table column" or kind == "foreign table column":
         relation, number = finder.column(names)
-        return numbering.PG_CLASS, relation.oid, number
+        return derived_oids.PG_CLASS, relation.oid, number
     if kind == "domain constraint":
         return finder.domain_constraint(names, arguments)
     if kind == "default acl":

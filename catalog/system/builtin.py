@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from catalog import types
 from catalog.functions import registry
 from catalog.schema import BOOTSTRAP_ROLE_OID, PG_CATALOG_OID, VirtualTable
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system.cluster import CLUSTER_VIEWS
 from catalog.system.content import Columns, Item, Surroundings, content, of_rows, system_table
 from catalog.system.relations import read_fields, read_rows
@@ -221,10 +221,10 @@ def _statistics(row: types.TypeRow) -> int:
 
 
 _CLASSES = {
-    "pg_proc": numbering.PG_PROC,
-    "pg_type": numbering.PG_TYPE,
-    "pg_operator": numbering.PG_OPERATOR,
-    "pg_collation": numbering.PG_COLLATION,
+    "pg_proc": derived_oids.PG_PROC,
+    "pg_type": derived_oids.PG_TYPE,
+    "pg_operator": derived_oids.PG_OPERATOR,
+    "pg_collation": derived_oids.PG_COLLATION,
     "pg_am": 2601,
     "pg_language": 2612,
     "pg_ts_dict": 3600,
@@ -249,7 +249,7 @@ def _descriptions(_: list[Item], __: Surroundings) -> Columns:
 def _descriptions_of_views(_: list[Item], __: Surroundings) -> Columns:
     return {
         "objoid": [view.oid for view in CLUSTER_VIEWS],
-        "classoid": numbering.PG_CLASS,
+        "classoid": derived_oids.PG_CLASS,
         "objsubid": 0,
         "description": [view.comment for view in CLUSTER_VIEWS],
     }

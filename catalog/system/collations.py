@@ -6,7 +6,7 @@ from collections.abc import Sequence as Seq
 
 from catalog.collations import ICU, POSIX, C, built_in, is_visible, show_name, version
 from catalog.schema import Collation
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import Columns, Item, Surroundings, content, objects_of
 
@@ -46,7 +46,7 @@ def _collation_comments(items: list[Item], _: Surroundings) -> Columns:
     found = [item for (item,) in items if item.comment is not None]
     return {
         "objoid": [item.oid for item in found],
-        "classoid": numbering.PG_COLLATION,
+        "classoid": derived_oids.PG_COLLATION,
         "objsubid": 0,
         "description": [item.comment for item in found],
     }

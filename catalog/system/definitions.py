@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog import collations, types
-from catalog.functions.quoting import quote_identifier, quote_literal
+from catalog.functions.quotes import quote_identifier, quote_literal
 from catalog.functions.registry import operator
 from catalog.operator_classes import operator_class
 from catalog.schema import Catalog, Constraint, Index, IndexColumn, Relation, Sequence, Table, View
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system.content import Surroundings
 from catalog.system.objects import index_columns, qualified_name
 from catalog.system.relations import system_relations
@@ -62,12 +62,12 @@ def system_relations_by_oid() -> Mapping[int, Relation]:
 
 def type_name(catalog: Catalog, path: tuple[int, ...], oid: int, typmod: int | None = None) -> str:
     """format_type(oid, typmod), row types included."""
-    relation_oid = numbering.relation_of_type(catalog, oid)
+    relation_oid = derived_oids.relation_of_type(catalog, oid)
     if relation_oid is None:
         return types.format_type(oid, typmod)
     relation = catalog.objects[relation_oid]
     assert isinstance(relation, Table | View)
-    return relation_name(catalog, path, relation) + ("[]" if oid >= numbering.ARRAY_TYPES else "")
+    return relation_name(catalog, path, relation) + ("[]" if oid >= derived_oids.ARRAY_TYPES else "")
 
 
 # ---- constraints ----------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from catalog.extensions import available, types_of
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.schema import Extension
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import as_dumped, function_columns, type_columns
 from catalog.system.content import Columns, Item, Surroundings, content, objects_of, system_table
@@ -17,8 +17,8 @@ from catalog.types.user import UserEntry
 
 extensions = objects_of(Extension)
 _MEMBERS = {
-    "pg_type": numbering.PG_TYPE, "pg_proc": numbering.PG_PROC, "pg_operator": numbering.PG_OPERATOR,
-    "pg_cast": numbering.PG_CAST, "pg_opclass": numbering.PG_OPCLASS, "pg_opfamily": numbering.PG_OPFAMILY,
+    "pg_type": derived_oids.PG_TYPE, "pg_proc": derived_oids.PG_PROC, "pg_operator": derived_oids.PG_OPERATOR,
+    "pg_cast": derived_oids.PG_CAST, "pg_opclass": derived_oids.PG_OPCLASS, "pg_opfamily": derived_oids.PG_OPFAMILY,
 }  # fmt: skip
 
 
@@ -150,10 +150,10 @@ def _dependencies(items: list[Item], _: Surroundings) -> Columns:
     count = len(members)
     own = [item for (item,) in items]
     return {
-        "classid": [kind for _, kind, _ in members] + [numbering.PG_EXTENSION] * len(own),
+        "classid": [kind for _, kind, _ in members] + [derived_oids.PG_EXTENSION] * len(own),
         "objid": [oid for _, _, oid in members] + [item.oid for item in own],
         "objsubid": 0,
-        "refclassid": [numbering.PG_EXTENSION] * count + [numbering.PG_NAMESPACE] * len(own),
+        "refclassid": [derived_oids.PG_EXTENSION] * count + [derived_oids.PG_NAMESPACE] * len(own),
         "refobjid": [item.oid for item, _, _ in members] + [item.schema for item in own],
         "refobjsubid": 0,
         "deptype": ["e"] * count + ["n"] * len(own),
@@ -165,7 +165,7 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
     found = [item for (item,) in items if item.comment is not None]
     return {
         "objoid": [item.oid for item in found],
-        "classoid": [numbering.PG_EXTENSION] * len(found),
+        "classoid": [derived_oids.PG_EXTENSION] * len(found),
         "objsubid": 0,
         "description": [item.comment for item in found],
     }

@@ -17,7 +17,7 @@ from catalog.extensions import types_of
 from catalog.functions import registry
 from catalog.functions.base import CallContext
 from catalog.functions.duckdb_errors import sql_error_call_of
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import implements
 from catalog.functions.system_lookups import find
 from catalog.schema import (
@@ -41,7 +41,7 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import Columns, Item, Items, Surroundings, content, indexes, system_table
 from catalog.system.extensions import own_functions, own_rows
@@ -92,10 +92,10 @@ def type_identity(catalog: Catalog, oid: int) -> str:
     """format_type, with the schema of whatever SQL has no word for; '-' for no type."""
     if oid < FIRST_ADDED_OID:
         return _built_in_type(oid)
-    relation = numbering.relation_of_type(catalog, oid)
+    relation = derived_oids.relation_of_type(catalog, oid)
     if relation is not None:
         item = cast(Any, catalog.objects[relation])
-        array = "[]" if oid >= numbering.ARRAY_TYPES else ""
+        array = "[]" if oid >= derived_oids.ARRAY_TYPES else ""
         return _plain(_schema(catalog, item.schema), item.name) + array
     entry = catalog.user_types.get(oid)
     if entry is None:
@@ -133,14 +133,14 @@ def _make_shared_row(kind: int, oid: int, word: str, name: str) -> Row:
 
 def _type(catalog: Catalog, oid: int, schema: str, name: str) -> Row:
     shown = type_identity(catalog, oid)
-    return numbering.PG_TYPE, oid, 0, ("type", schema, quote_identifier(name), shown), (shown,), ()
+    return derived_oids.PG_TYPE, oid, 0, ("type", schema, quote_identifier(name), shown), (shown,), ()
 
 
 def _code(catalog: Catalog, oid: int, kind: str, schema: str, name: str, arguments: Iterable[int]) -> Row:
     word = {"a": "aggregate", "p": "procedure"}.get(kind, "function")
     shown = tuple(type_identity(catalog, argument) for argument in arguments)
     identity = f"{_plain(schema, name)}({','.join(shown)})"
-    return numbering.PG_PROC, oid, 0, (word, schema, None, identity), (schema, name), shown
+    return derived_oids.PG_PROC, oid, 0, (word, schema, None, identity), (schema, name), shown
 
 
 def _kind(item: object) -> str:
@@ -153,7 +153,7 @@ def _kind(item: object) -> str:
 def _columns(oid: int, word: str, schema: str, name: str, columns: Iterable[tuple[int, str]]) -> Iterator[Row]:
     for number, column in columns:
         parts = (f"{word} column", schema, quote_identifier(name), _plain(schema, name, column))
-        yield numbering.PG_CLASS, oid, number, parts, (schema, name, column), ()
+        yield derived_oids.PG_CLASS, oid, number, parts, (schema, name, column), ()
 
 
 def _on(kind: int, oid: int, word: str, schema: str, relation: str, name: str) -> Row:
@@ -165,27 +165,27 @@ def _on(kind: int, oid: int, word: str, schema: str, relation: str, name: str) -
 
 def _of_relation(catalog: Catalog, item: Table | View | Sequence | Index) -> Iterator[Row]:
     schema, name, word = _schema(catalog, item.schema), item.name, _kind(item)
-    yield _in_schema(numbering.PG_CLASS, item.oid, word, schema, name)
+    yield _in_schema(derived_oids.PG_CLASS, item.oid, word, schema, name)
     if isinstance(item, Index):
         return  # its columns have the names that a session gives to expressions
     columns = SEQUENCE_COLUMNS if isinstance(item, Sequence) else item.columns
     yield from _columns(item.oid, word, schema, name, ((column.number, column.name) for column in columns))
     if isinstance(item, Sequence):
         return
-    yield _type(catalog, numbering.row_type(item.oid), schema, name)
-    yield _type(catalog, numbering.row_array_type(item.oid), schema, f"_{name}"[:63])
+    yield _type(catalog, derived_oids.row_type(item.oid), schema, name)
+    yield _type(catalog, derived_oids.row_array_type(item.oid), schema, f"_{name}"[:63])
     if isinstance(item, View) or item.query is not None:
-        yield _on(numbering.PG_REWRITE, numbering.rule(item.oid), "rule", schema, name, "_RETURN")
+        yield _on(derived_oids.PG_REWRITE, derived_oids.rule(item.oid), "rule", schema, name, "_RETURN")
     if isinstance(item, View):
         return
     for column in item.columns:
         if column.default is not None or column.generated is not None:
             parts = ("default value", None, None, f"for {_plain(schema, name, column.name)}")
-            oid = numbering.default_number(item.oid, column.number)
-            yield numbering.PG_ATTRDEF, oid, 0, parts, (schema, name, column.name), ()
+            oid = derived_oids.default_number(item.oid, column.number)
+            yield derived_oids.PG_ATTRDEF, oid, 0, parts, (schema, name, column.name), ()
     for constraint in item.constraints:
         if constraint.kind in "pucfx":
-            yield _on(numbering.PG_CONSTRAINT, constraint.oid, "table constraint", schema, name, constraint.name)
+            yield _on(derived_oids.PG_CONSTRAINT, constraint.oid, "table constraint", schema, name, constraint.name)
 
 
 def _of_type(catalog: Catalog, item: Enum | Domain | Composite) -> Iterator[Row]:
@@ -194,17 +194,17 @@ def _of_type(catalog: Catalog, item: Enum | Domain | Composite) -> Iterator[Row]
         if entry.definition is not None and cast(Any, entry.definition).oid == item.oid:
             yield _type(catalog, oid, schema, entry.row.name)
     if isinstance(item, Composite):
-        yield _in_schema(numbering.PG_CLASS, item.relation, "composite type", schema, item.name)
+        yield _in_schema(derived_oids.PG_CLASS, item.relation, "composite type", schema, item.name)
         columns = ((column.number, column.name) for column in item.columns)
         yield from _columns(item.relation, "composite type", schema, item.name, columns)
     for check in item.checks if isinstance(item, Domain) else ():
         shown = type_identity(catalog, item.oid)
         parts = ("domain constraint", schema, None, f"{quote_identifier(check.name)} on {shown}")
-        yield numbering.PG_CONSTRAINT, check.oid, 0, parts, (shown,), (check.name,)
+        yield derived_oids.PG_CONSTRAINT, check.oid, 0, parts, (shown,), (check.name,)
 
 
 def _of_database(catalog: Catalog, item: Database) -> Iterator[Row]:
-    yield _make_shared_row(numbering.PG_DATABASE, item.oid, "database", item.name)
+    yield _make_shared_row(derived_oids.PG_DATABASE, item.oid, "database", item.name)
     words = {"table": ("r", "tables"), "sequence": ("S", "sequences"), "function": ("f", "functions"),
              "schema": ("n", "schemas"), "type": ("T", "types")}  # fmt: skip
     for acl in item.default_acls if item.oid == catalog.database else ():
@@ -218,7 +218,7 @@ def _of_database(catalog: Catalog, item: Database) -> Iterator[Row]:
 
 
 def _of_extension(catalog: Catalog, item: Extension) -> Iterator[Row]:
-    yield _make_shared_row(numbering.PG_EXTENSION, item.oid, "extension", item.name)
+    yield _make_shared_row(derived_oids.PG_EXTENSION, item.oid, "extension", item.name)
     schema = _schema(catalog, item.schema)
     for oid, entry in types_of(item, "").items():
         yield _type(catalog, oid, schema, entry.row.name)
@@ -242,12 +242,12 @@ def _rows_of(catalog: Catalog, item: Any) -> Iterator[Row]:
         return iter((_code(catalog, item.oid, item.kind, schema, item.name, item.signature),))
     if isinstance(item, Collation):
         schema = _schema(catalog, item.schema)
-        return iter((_in_schema(numbering.PG_COLLATION, item.oid, "collation", schema, item.name),))
+        return iter((_in_schema(derived_oids.PG_COLLATION, item.oid, "collation", schema, item.name),))
     if isinstance(item, Parameter):
         parts = ("parameter ACL", None, None, quote_identifier(item.name))
         return iter(((6243, item.oid, 0, parts, (item.name,), ()),))
-    kinds = {Schema: (numbering.PG_NAMESPACE, "schema"), Role: (numbering.PG_AUTHID, "role"),
-             Tablespace: (numbering.PG_TABLESPACE, "tablespace")}  # fmt: skip
+    kinds = {Schema: (derived_oids.PG_NAMESPACE, "schema"), Role: (derived_oids.PG_AUTHID, "role"),
+             Tablespace: (derived_oids.PG_TABLESPACE, "tablespace")}  # fmt: skip
     return iter((_make_shared_row(kinds[type(item)][0], item.oid, kinds[type(item)][1], item.name),))
 
 
@@ -314,13 +314,13 @@ def _operator(catalog: Catalog, row: _Line, schema: str) -> Row:
     written = ",".join(type_identity(catalog, side) if side else "NONE" for side in sides)
     name = row["oprname"] or ""
     parts = ("operator", schema, None, f"{quote_identifier(schema)}.{name}({written})")
-    return numbering.PG_OPERATOR, int(row["oid"] or 0), 0, parts, (schema, name), shown
+    return derived_oids.PG_OPERATOR, int(row["oid"] or 0), 0, parts, (schema, name), shown
 
 
 def _cast(catalog: Catalog, row: _Line, schema: str) -> Row:
     source, target = (type_identity(catalog, int(row[side] or 0)) for side in ("castsource", "casttarget"))
     parts = ("cast", None, None, f"({source} AS {target})")
-    return numbering.PG_CAST, int(row["oid"] or 0), 0, parts, (source,), (target,)
+    return derived_oids.PG_CAST, int(row["oid"] or 0), 0, parts, (source,), (target,)
 
 
 def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, str], Row]:
@@ -351,8 +351,8 @@ def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Cata
 _FROM_FILES: dict[str, Callable[[Catalog, _Line, str], Row]] = {
     "pg_operator": _operator,
     "pg_cast": _cast,
-    "pg_opclass": _of_method(numbering.PG_OPCLASS, "operator class", "opc"),
-    "pg_opfamily": _of_method(numbering.PG_OPFAMILY, "operator family", "opf"),
+    "pg_opclass": _of_method(derived_oids.PG_OPCLASS, "operator class", "opc"),
+    "pg_opfamily": _of_method(derived_oids.PG_OPFAMILY, "operator family", "opf"),
     "pg_amop": _in_family(2602, "operator", "amop", "amopstrategy"),
     "pg_amproc": _in_family(2603, "function", "amproc", "amprocnum"),
 }
@@ -373,13 +373,13 @@ def _relations() -> _Source:
 def _relation_rows(relation: VirtualTable | View) -> Iterator[Row]:
     schema = "information_schema" if relation.schema != 11 else _HERE
     word = "view" if isinstance(relation, View) or relation.kind == "v" else "table"
-    yield _in_schema(numbering.PG_CLASS, relation.oid, word, schema, relation.name)
+    yield _in_schema(derived_oids.PG_CLASS, relation.oid, word, schema, relation.name)
     yield from _columns(relation.oid, word, schema, relation.name, ((c.number, c.name) for c in relation.columns))
 
 
 def _rules() -> _Source:
     return {
-        numbering.rule(relation.oid): relation
+        derived_oids.rule(relation.oid): relation
         for relation in system_relations().values()
         if isinstance(relation, View) or relation.kind == "v"
     }
@@ -387,7 +387,7 @@ def _rules() -> _Source:
 
 def _rule_rows(relation: VirtualTable | View) -> Iterator[Row]:
     schema = "information_schema" if relation.schema != 11 else _HERE
-    yield _on(numbering.PG_REWRITE, numbering.rule(relation.oid), "rule", schema, relation.name, "_RETURN")
+    yield _on(derived_oids.PG_REWRITE, derived_oids.rule(relation.oid), "rule", schema, relation.name, "_RETURN")
 
 
 def _function_rows(line: list[str | None]) -> Iterator[Row]:
@@ -416,17 +416,17 @@ def _name_lookup(file: str, key: str) -> Callable[[], Mapping[int, str]]:
 
 
 _BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]]] = {
-    numbering.PG_CLASS: (_relations, _relation_rows),
-    numbering.PG_REWRITE: (_rules, _rule_rows),
-    numbering.PG_TYPE: (
+    derived_oids.PG_CLASS: (_relations, _relation_rows),
+    derived_oids.PG_REWRITE: (_rules, _rule_rows),
+    derived_oids.PG_TYPE: (
         lambda: {row.oid: row for row in types.pg_type_rows},
         lambda row: iter((_type(_NOBODYS, row.oid, _HERE, row.name),)),
     ),
-    numbering.PG_PROC: (lambda: {int(line[0] or 0): line for line in read_fields("pg_proc")}, _function_rows),
-    numbering.PG_OPERATOR: _of_file("pg_operator"),
-    numbering.PG_CAST: _of_file("pg_cast"),
-    numbering.PG_OPCLASS: _of_file("pg_opclass"),
-    numbering.PG_OPFAMILY: _of_file("pg_opfamily"),
+    derived_oids.PG_PROC: (lambda: {int(line[0] or 0): line for line in read_fields("pg_proc")}, _function_rows),
+    derived_oids.PG_OPERATOR: _of_file("pg_operator"),
+    derived_oids.PG_CAST: _of_file("pg_cast"),
+    derived_oids.PG_OPCLASS: _of_file("pg_opclass"),
+    derived_oids.PG_OPFAMILY: _of_file("pg_opfamily"),
     2602: _of_file("pg_amop"),
     2603: _of_file("pg_amproc"),
     2601: _of_names(_name_lookup("pg_am", "amname"), 2601, "access method", shared=True),
@@ -435,7 +435,9 @@ _BUILT_IN: dict[int, tuple[Callable[[], _Source], Callable[[Any], Iterator[Row]]
     3600: _of_names(lambda: DICTIONARIES, 3600, "text search dictionary"),
     3601: _of_names(lambda: {DEFAULT_PARSER: "default"}, 3601, "text search parser"),
     3764: _of_names(_name_lookup("pg_ts_template", "tmplname"), 3764, "text search template"),
-    numbering.PG_COLLATION: _of_names(_name_lookup("pg_collation", "collname"), numbering.PG_COLLATION, "collation"),
+    derived_oids.PG_COLLATION: _of_names(
+        _name_lookup("pg_collation", "collname"), derived_oids.PG_COLLATION, "collation"
+    ),
 }
 """By catalog: what its built-in objects are, and the rows of one of them."""
 
@@ -448,7 +450,7 @@ def _sources(kind: int) -> _Source:
 def _built_in_object(kind: int, oid: int) -> list[Row]:
     """The rows of one built-in object: all of them together take a tenth of a second. Functions are the most, and are
     known to whoever calls them."""
-    if kind == numbering.PG_PROC:
+    if kind == derived_oids.PG_PROC:
         return _built_in_function(oid)
     source = _sources(kind).get(oid) if kind in _BUILT_IN else None
     return [] if source is None else list(_BUILT_IN[kind][1](source))
@@ -496,7 +498,7 @@ def _find(call: CallContext, kind: int, oid: int, number: int) -> tuple[Any, ...
     """The row of an address; for what is not there one with its kind alone."""
     if kind not in MISSING:
         raise SqlError("XX000", f"unrecognized object class: {kind}")
-    if number and kind != numbering.PG_CLASS:
+    if number and kind != derived_oids.PG_CLASS:
         raise SqlError("XX000", f"invalid non-zero objectSubId for object class {kind}")
     if kind == LARGE_OBJECTS and list(find(call, system_table("pg_largeobject_metadata"), "oid", oid)):
         return kind, oid, 0, "large object", None, None, str(oid), Array.of((str(oid),)), Array.of(())
@@ -554,7 +556,7 @@ def _sql(fields: tuple[str, ...]) -> Callable[[list[str]], str]:
         is_large = f"(SELECT count(*) > 0 FROM {large} AS b WHERE b.c1 = {oid})"
         value = (
             f"CASE WHEN {kind} IS NULL OR {oid} IS NULL OR {number} IS NULL THEN {row(nothing)} "
-            f"WHEN {number} <> 0 AND {kind} <> {numbering.PG_CLASS} THEN {lost} "
+            f"WHEN {number} <> 0 AND {kind} <> {derived_oids.PG_CLASS} THEN {lost} "
             f"WHEN {kind} = {LARGE_OBJECTS} AND {is_large} THEN {row(nothing | blob)} "
             f"ELSE coalesce({here}, {missing}) END"
         )

@@ -16,7 +16,7 @@ from catalog.functions.base import udf_name
 from catalog.functions.duckdb_errors import sql_error_call, sql_error_call_of
 from catalog.privileges import WORDS
 from catalog.schema import VirtualTable
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system.content import system_table
 from catalog.system.relations import (
     ARGUMENT_DEFAULTS,
@@ -285,7 +285,7 @@ register("obj_description", _object_comment, _DESCRIPTIONS, _CLASSES)
 register(
     "col_description",
     lambda a: look_up(
-        _DESCRIPTIONS, "description", a[0], "objoid", f" AND l.c2 = {numbering.PG_CLASS} AND l.c3 = {a[1]}"
+        _DESCRIPTIONS, "description", a[0], "objoid", f" AND l.c2 = {derived_oids.PG_CLASS} AND l.c3 = {a[1]}"
     ),
     _DESCRIPTIONS,
 )

@@ -10,11 +10,11 @@ from collections import abc
 
 from catalog import privileges, types
 from catalog.functions import registry
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.functions.system import canonical_name
 from catalog.privileges import acts_as
 from catalog.schema import Catalog, Database, Index, Parameter, Role, Routine, Sequence, Table, Tablespace, View
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import (
     Columns,
@@ -268,7 +268,7 @@ def _updatable(items: list[Item], surroundings: Surroundings) -> Columns:
 @content(internal.TYPE_NAMES, "session", tables_and_views)
 def _types(items: list[Item], surroundings: Surroundings) -> Columns:
     catalog, path = surroundings.catalog, surroundings.path
-    found = [number(item.oid) for (item,) in items for number in (numbering.row_type, numbering.row_array_type)]
+    found = [number(item.oid) for (item,) in items for number in (derived_oids.row_type, derived_oids.row_array_type)]
     return {
         "oid": found,
         "shown": [type_name(catalog, path, oid) for oid in found],
@@ -283,7 +283,7 @@ def _type_input(items: list[Item], surroundings: Surroundings) -> Columns:
     assert isinstance(named, list) and isinstance(found, list)
     return {
         "name": named + [f"{name}[]" for name in named],
-        "oid": [numbering.row_type(oid) for oid in found] + [numbering.row_array_type(oid) for oid in found],
+        "oid": [derived_oids.row_type(oid) for oid in found] + [derived_oids.row_array_type(oid) for oid in found],
     }
 
 

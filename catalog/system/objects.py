@@ -10,7 +10,7 @@ from collections.abc import Sequence as Seq
 from functools import cache
 
 from catalog import partitions, types
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.operator_classes import METHODS, default_class
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
@@ -26,7 +26,7 @@ from catalog.schema import (
     VirtualTable,
 )
 from catalog.schema import Sequence as SequenceObject
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system.content import (
     Columns,
     Item,
@@ -89,8 +89,8 @@ def _tables(items: list[Item], _: Surroundings) -> Columns:
     found: list[Table] = [item[0] for item in items]
     return {
         **_owned_columns(found),
-        "reltype": [numbering.row_type(table.oid) for table in found],
-        "relam": [numbering.HEAP if table.partitioning is None else 0 for table in found],
+        "reltype": [derived_oids.row_type(table.oid) for table in found],
+        "relam": [derived_oids.HEAP if table.partitioning is None else 0 for table in found],
         "relfilenode": [table.storage_id if table.partitioning is None else 0 for table in found],
         "reltablespace": [_tablespace(table.tablespace) for table in found],
         "reltuples": -1.0,
@@ -146,7 +146,7 @@ def _views(items: list[Item], surroundings: Surroundings) -> Columns:
     found: list[View] = [view for (view,) in items]
     return {
         **_owned_columns(found),
-        "reltype": [numbering.row_type(view.oid) for view in found],
+        "reltype": [derived_oids.row_type(view.oid) for view in found],
         "relpersistence": [_persistence(view.schema, surroundings) for view in found],
         "relkind": "v",
         "relnatts": [len(view.columns) for view in found],
@@ -192,7 +192,7 @@ def _system_classes(_: list[Item], __: Surroundings) -> Columns:
     return {
         **_relations(found),
         "relowner": BOOTSTRAP_ROLE_OID,
-        "relam": [numbering.HEAP if kind == "r" else 0 for kind in kinds],
+        "relam": [derived_oids.HEAP if kind == "r" else 0 for kind in kinds],
         "reltuples": [-1.0 if kind == "r" else 0.0 for kind in kinds],
         "relpersistence": "p",
         "relkind": kinds,
@@ -295,7 +295,7 @@ def _defaults(items: list[Item], surroundings: Surroundings) -> Columns:
         if column.default is not None or column.generated is not None
     ]
     return {
-        "oid": [numbering.default_number(table.oid, column.number) for table, column, _ in found],
+        "oid": [derived_oids.default_number(table.oid, column.number) for table, column, _ in found],
         "adrelid": [table.oid for table, _, _ in found],
         "adnum": [column.number for _, column, _ in found],
         "adbin": [expression_tree(surroundings, text or "", table) for table, _, text in found],
@@ -314,7 +314,7 @@ def expression_tree(surroundings: Surroundings, text: str, table: Table) -> str:
 def _row_types(items: list[Item], _: Surroundings) -> Columns:
     found: list[Table | View] = [item for (item,) in items]
     return {
-        "oid": [numbering.row_type(item.oid) for item in found],
+        "oid": [derived_oids.row_type(item.oid) for item in found],
         "typname": [item.name for item in found],
         "typnamespace": [item.schema for item in found],
         "typowner": [item.owner for item in found],
@@ -324,7 +324,7 @@ def _row_types(items: list[Item], _: Surroundings) -> Columns:
         "typisdefined": True,
         "typdelim": ",",
         "typrelid": [item.oid for item in found],
-        "typarray": [numbering.row_array_type(item.oid) for item in found],
+        "typarray": [derived_oids.row_array_type(item.oid) for item in found],
         "typinput": _source_oid("record_in"),
         "typoutput": _source_oid("record_out"),
         "typreceive": _source_oid("record_recv"),
@@ -339,7 +339,7 @@ def _row_types(items: list[Item], _: Surroundings) -> Columns:
 def _row_array_types(items: list[Item], _: Surroundings) -> Columns:
     found: list[Table | View] = [item for (item,) in items]
     return {
-        "oid": [numbering.row_array_type(item.oid) for item in found],
+        "oid": [derived_oids.row_array_type(item.oid) for item in found],
         "typname": [f"_{item.name}"[:63] for item in found],
         "typnamespace": [item.schema for item in found],
         "typowner": [item.owner for item in found],
@@ -349,7 +349,7 @@ def _row_array_types(items: list[Item], _: Surroundings) -> Columns:
         "typisdefined": True,
         "typdelim": ",",
         "typsubscript": _source_oid("array_subscript_handler"),
-        "typelem": [numbering.row_type(item.oid) for item in found],
+        "typelem": [derived_oids.row_type(item.oid) for item in found],
         "typinput": _source_oid("array_in"),
         "typoutput": _source_oid("array_out"),
         "typreceive": _source_oid("array_recv"),
@@ -499,7 +499,7 @@ def _sequence_rows(items: list[Item], _: Surroundings) -> Columns:
 @content("pg_rewrite", "catalog", views)
 def _rules(items: list[Item], _: Surroundings) -> Columns:
     return {
-        "oid": [numbering.rule(view.oid) for (view,) in items],
+        "oid": [derived_oids.rule(view.oid) for (view,) in items],
         "rulename": "_RETURN",
         "ev_class": [view.oid for (view,) in items],
         "ev_type": "1",
@@ -541,7 +541,7 @@ def _dependencies_of(
     item: Table | View | SequenceObject, draws: Seq[tuple[int, int]], surroundings: Surroundings
 ) -> list[_Dependency]:
     """(class, object, column, referenced class, object, column, type), as pg_depend has them."""
-    relation, schema = numbering.PG_CLASS, numbering.PG_NAMESPACE
+    relation, schema = derived_oids.PG_CLASS, derived_oids.PG_NAMESPACE
     if isinstance(item, SequenceObject):
         found: list[_Dependency] = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
         if item.owned_by is not None:
@@ -549,24 +549,24 @@ def _dependencies_of(
         return found
     found = [(relation, item.oid, 0, schema, item.schema, 0, "n")]
     if isinstance(item, View) or item.query is not None:
-        rule = (numbering.PG_REWRITE, numbering.rule(item.oid), 0)
+        rule = (derived_oids.PG_REWRITE, derived_oids.rule(item.oid), 0)
         found += [(*rule, relation, item.oid, 0, kind) for kind in "in"]
         found += [(*rule, *reference, "n") for reference in surroundings.references(item)]
         if isinstance(item, View) and item.extension:
-            found.append((relation, item.oid, 0, numbering.PG_EXTENSION, item.extension, 0, "e"))
+            found.append((relation, item.oid, 0, derived_oids.PG_EXTENSION, item.extension, 0, "e"))
         return found
     kind = "n" if item.bound is None else "a"
     found += [(relation, item.oid, 0, relation, parent, 0, kind) for parent in item.parents]
     for column in item.columns:
         if column.default is not None or column.generated is not None:
-            default = (numbering.PG_ATTRDEF, numbering.default_number(item.oid, column.number), 0)
+            default = (derived_oids.PG_ATTRDEF, derived_oids.default_number(item.oid, column.number), 0)
             found.append((*default, relation, item.oid, column.number, "a" if column.generated is None else "i"))
             found += [(*default, relation, oid, 0, "n") for number, oid in draws if number == column.number]
             if column.generated is not None:
                 read = surroundings.expression_references(column.generated, item)
                 found += [(*default, *reference, "n") for reference in read]
     for constraint in item.constraints:
-        own = (numbering.PG_CONSTRAINT, constraint.oid, 0)
+        own = (derived_oids.PG_CONSTRAINT, constraint.oid, 0)
         if constraint.kind in "pux" and constraint.index is not None:
             found.append((relation, constraint.index, 0, *own, "i"))
         found += [(*own, relation, item.oid, number, "a") for number in constraint.columns]
@@ -579,7 +579,7 @@ def _dependencies_of(
 @content("pg_depend", "catalog", indexes)
 def _index_dependencies(items: list[Item], _: Surroundings) -> Columns:
     """Of indexes on their own, by key column; those behind constraints depend on the constraint."""
-    relation = numbering.PG_CLASS
+    relation = derived_oids.PG_CLASS
     found: list[_Dependency] = []
     for index, table in items:
         if index.parent is not None:
@@ -607,11 +607,11 @@ def _dependency_columns(found: list[_Dependency]) -> Columns:
 def _comments(item: Table | View | SequenceObject | Index) -> list[tuple[int, int, int, str]]:
     found = []
     if item.comment is not None:
-        found.append((item.oid, numbering.PG_CLASS, 0, item.comment))
+        found.append((item.oid, derived_oids.PG_CLASS, 0, item.comment))
     if isinstance(item, Table | View):
-        found += [(item.oid, numbering.PG_CLASS, c.number, c.comment) for c in item.columns if c.comment is not None]
+        found += [(item.oid, derived_oids.PG_CLASS, c.number, c.comment) for c in item.columns if c.comment is not None]
     if isinstance(item, Table):
-        found += [(c.oid, numbering.PG_CONSTRAINT, 0, c.comment) for c in item.constraints if c.comment is not None]
+        found += [(c.oid, derived_oids.PG_CONSTRAINT, 0, c.comment) for c in item.constraints if c.comment is not None]
     return found
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from catalog import types
 from catalog.functions import registry
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.routines import function_in
 from catalog.schema import PG_CATALOG_OID, Catalog, Routine, RoutineArgument
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import SQL
 from catalog.system.content import Columns, Item, Items, Surroundings, content
@@ -35,7 +35,7 @@ def _oids_of(arguments: tuple[RoutineArgument, ...]) -> tuple[int, ...]:
 
 
 def _result_oid(item: Routine) -> int:
-    return numbering.row_type(item.relation) if item.relation else item.result.declared
+    return derived_oids.row_type(item.relation) if item.relation else item.result.declared
 
 
 @content("pg_proc", "catalog", routines)
@@ -92,7 +92,7 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
     found = [item for item, *_ in items if item.comment is not None]
     return {
         "objoid": [item.oid for item in found],
-        "classoid": [numbering.PG_PROC] * len(found),
+        "classoid": [derived_oids.PG_PROC] * len(found),
         "objsubid": 0,
         "description": [item.comment for item in found],
     }
@@ -100,12 +100,12 @@ def _comments(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_depend", "catalog", routines)
 def _dependencies(items: list[Item], surroundings: Surroundings) -> Columns:
-    found = [(item.oid, numbering.PG_NAMESPACE, item.schema, 0) for item, *_ in items]
+    found = [(item.oid, derived_oids.PG_NAMESPACE, item.schema, 0) for item, *_ in items]
     for item, *_ in items:
         if item.statements is not None:
             found += [(item.oid, *reference) for reference in surroundings.references(item)]
     return {
-        "classid": [numbering.PG_PROC] * len(found),
+        "classid": [derived_oids.PG_PROC] * len(found),
         "objid": [row[0] for row in found],
         "objsubid": 0,
         "refclassid": [row[1] for row in found],

@@ -13,7 +13,7 @@ from catalog.schema import (
     Schema,
     Tablespace,
 )
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system.content import Columns, Item, Items, Surroundings, content, shared_objects
 from catalog.system.relations import ROLE_GROUPS
 from catalog.types.base import Array
@@ -52,7 +52,7 @@ def _schema_comments(items: list[Item], _: Surroundings) -> Columns:
     found: list[Schema] = [schema for (schema,) in items if schema.comment is not None]
     return {
         "objoid": [schema.oid for schema in found],
-        "classoid": numbering.PG_NAMESPACE,
+        "classoid": derived_oids.PG_NAMESPACE,
         "objsubid": 0,
         "description": [schema.comment for schema in found],
     }
@@ -95,12 +95,12 @@ def _default_acls(items: list[Item], surroundings: Surroundings) -> Columns:
 
 @content("pg_shdescription", "catalog", databases)
 def _database_comments(items: list[Item], _: Surroundings) -> Columns:
-    return _shared_comments(items, numbering.PG_DATABASE)
+    return _shared_comments(items, derived_oids.PG_DATABASE)
 
 
 @content("pg_shdescription", "catalog", tablespaces)
 def _tablespace_comments(items: list[Item], _: Surroundings) -> Columns:
-    return _shared_comments(items, numbering.PG_TABLESPACE)
+    return _shared_comments(items, derived_oids.PG_TABLESPACE)
 
 
 def _shared_comments(items: list[Item], kind: int) -> Columns:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from catalog import types
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.privileges import acts_as
 from catalog.schema import PG_CATALOG_OID, Composite, Constraint, Domain, Enum, UserType
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import type_columns
 from catalog.system.content import Columns, Item, Surroundings, content, objects_of
@@ -132,9 +132,9 @@ def _domain_check_texts(items: list[Item], _: Surroundings) -> Columns:
 
 @content("pg_description", "catalog", user_types)
 def _comments(items: list[Item], _: Surroundings) -> Columns:
-    found = [(item.oid, numbering.PG_TYPE, item.comment) for (item,) in items if item.comment is not None]
+    found = [(item.oid, derived_oids.PG_TYPE, item.comment) for (item,) in items if item.comment is not None]
     found += [
-        (check.oid, numbering.PG_CONSTRAINT, check.comment)
+        (check.oid, derived_oids.PG_CONSTRAINT, check.comment)
         for (item,) in items
         if isinstance(item, Domain)
         for check in item.checks

@@ -5,7 +5,7 @@
     vectors          tsvector: lexemes with positions and weights
     queries          tsquery: operands and operators, how they are read, and what they match
     words            how operands of both types are written;  web  websearch_to_tsquery
-    matching         whether a tsvector meets a tsquery
+    query_matches    whether a tsvector meets a tsquery
     ranking          ts_rank and ts_rank_cd;  headline  ts_headline
 
 Values of both types are carried as the text that PostgreSQL prints for them, which says all that there is to say.

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 import snowballstemmer
 
 from catalog.errors import SqlError
-from catalog.functions.case_mapping import lower
+from catalog.functions.letter_case import lower
 from catalog.text_search.parser import NUMBERS, tokens
 from catalog.text_search.words import MOST_BYTES
 

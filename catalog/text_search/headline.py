@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from catalog.errors import SqlError
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.text_search.configurations import dictionary_for, lexize
-from catalog.text_search.matching import matches
 from catalog.text_search.parser import NUMBERS, tokens
 from catalog.text_search.queries import Hole, Operand, Query
+from catalog.text_search.query_matches import matches
 from catalog.text_search.vectors import Vector
 from catalog.text_search.words import LAST_POSITION, MOST_BYTES
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from catalog.errors import SqlError
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.text_search.configurations import lexemes
 from catalog.text_search.words import WEIGHTS, WordReader, quote_word
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from catalog.text_search.matching import entries, matches
 from catalog.text_search.queries import AND, PHRASE, Operand, Operation, Query, nodes, operands
+from catalog.text_search.query_matches import entries, matches
 from catalog.text_search.vectors import Vector
 from catalog.text_search.words import LAST_POSITION, Position
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from catalog.errors import SqlError
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.text_search.words import LAST_POSITION, MOST_POSITIONS, WEIGHTS, Position, WordReader, quote_word
 
 Vector = dict[str, tuple[Position, ...]]  # in the order of the lexemes' bytes

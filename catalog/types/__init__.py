@@ -12,7 +12,7 @@ The internal form of each type's values, and the rules for its text, binary, row
     collated.py     text under an ICU collation: a type of its own inside plans
     many.py         many values of one column at once
     beside.py       a process of its own reads long values
-    naming.py       types in whose text names of objects stand
+    named_objects.py       types in whose text names of objects stand
 
 **Values in columns.** `SqlType.columns` says what stored numbers and bytes are to Arrow, keys and the wire, and
 `duckdb_type` what carries a type's values in DuckDB:

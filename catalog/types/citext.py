@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from catalog.functions.case_mapping import lower
+from catalog.functions.letter_case import lower
 from catalog.types import oids
 from catalog.types.base import Columns, Layout, Order
 from catalog.types.text import Text

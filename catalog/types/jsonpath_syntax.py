@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from typing import NoReturn
 
 from catalog.errors import SqlError, not_supported
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 from catalog.types.numeric import format_numeric, parse_numeric
 
 LAST_LEVEL = -1  # of **{last}

@@ -23,7 +23,7 @@ from functools import cache
 from importlib import resources
 
 from catalog.errors import SqlError
-from catalog.remembering import remembering
+from catalog.text_caches import remembering
 
 _DAY = 86400
 _UNIX_TO_CIVIL = 719468  # days from 0000-03-01 to 1970-01-01

@@ -91,7 +91,7 @@ def shown_name(entry: UserEntry) -> str:
     """Its name as format_type prints it: with its schema where the search path does not lead there, or leads to the
     built-in type of that name first."""
     from catalog import types  # which needs this module
-    from catalog.functions.quoting import quote_identifier  # which needs the types
+    from catalog.functions.quotes import quote_identifier  # which needs the types
 
     current = _current.get()
     if entry.schema in current.path:

@@ -20,7 +20,7 @@ from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL
 from engine.bulk import references
 from engine.bulk.complete import RowCompleter, compile_checks, compile_row_functions
-from engine.bulk.copying import copy_storage
+from engine.bulk.copy_run import copy_storage
 from engine.bulk.encode import TableEncoder
 from engine.bulk.insert import BulkInsert, Conflict, MakeError, Target
 from engine.bulk.rows import RowSet

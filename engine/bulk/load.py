@@ -37,7 +37,7 @@ from engine.bulk.thread import BulkThread
 from engine.changes.bulk import finish_recorded
 from engine.execute.foreign_keys import Outgoing
 from engine.foreground import aside, foreground
-from engine.partitions.writing import PartitionedWriter
+from engine.partitions.partition_writer import PartitionedWriter
 from engine.sql import tree
 from engine.sql.analyze.rules import check_calls, runnable_rules
 from engine.storage.columns import Numbers

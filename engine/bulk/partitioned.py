@@ -27,7 +27,7 @@ from engine.bulk.rows import Row, RowSet
 from engine.bulk.thread import BulkThread
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.written import Written
-from engine.partitions.writing import Leaf, PartitionedWriter
+from engine.partitions.partition_writer import Leaf, PartitionedWriter
 from engine.storage.columns import Numbers
 from engine.storage.runs import BulkRun
 from engine.txn.locks import ROW_EXCLUSIVE

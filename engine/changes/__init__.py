@@ -6,7 +6,7 @@
     record.py      that row's form
     shapes.py      a table's definition at that time, kept beside it: rows are read with the schema that they had
     tables.py      which tables are captured, and where their changes go; log.py: such a place
-    reading.py     shoal_changes(): rows back into changes
+    stream_reader.py     shoal_changes(): rows back into changes
     positions.py   how far a stream was read; what is kept for it, and what is let go
     streams.py     what the node calls; LISTEN "shoal.<stream>"
 

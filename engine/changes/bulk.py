@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.bulk.keeping import keep_for_branches
+from engine.bulk.branch_preservation import keep_for_branches
 from engine.changes import record
 from engine.storage.columns import Column, Numbers, one_array
 from engine.storage.keys import PREFIX_BYTES, encode_keys, storage_prefix, without_prefix

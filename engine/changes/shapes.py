@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from catalog import rows as system_rows
-from catalog.functions.json_making import writer
+from catalog.functions.json_constructors import writer
 from catalog.schema import Catalog, Composite, Extension, Schema, SchemaObject, Table
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import DEFAULT_FORMAT

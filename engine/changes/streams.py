@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, ChangeStream, Role, SchemaObject, Tablespace
-from engine.changes import positions, reading
+from engine.changes import positions, stream_reader
 from engine.changes.capture import Capture, Captured
 from engine.changes.log import Log
 from engine.changes.positions import Trimmer, position_of
@@ -91,29 +91,29 @@ class ChangeStreams:
         role: Role | None,
         reader: Reader,
         name: str,
-        wanted: reading.Wanted,
+        wanted: stream_reader.Wanted,
         cut: Callable[[int], None],
-    ) -> Iterator[reading.Row]:
+    ) -> Iterator[stream_reader.Row]:
         """shoal_changes(). Raises 42704, 42501, 55000, 57P03. `cut`: see reading.read."""
-        return reading.read(self, reader, reading.find(catalog, name, role), wanted, cut)
+        return stream_reader.read(self, reader, stream_reader.find(catalog, name, role), wanted, cut)
 
     def advance(self, catalog: Catalog, role: Role | None, transaction: Transaction, name: str, lsn: int) -> int:
         """shoal_change_stream_advance(). Raises 42704, 42501, 55000, 22023, 25006; LockWait."""
-        stream = reading.find(catalog, name, role)
+        stream = stream_reader.find(catalog, name, role)
         return positions.advance(transaction, stream, lsn, self.log_of(stream).space.durable_lsn)
 
     def reach(
         self, catalog: Catalog, role: Role | None, reader: Reader, name: str, after: int | None, limit: int | None
     ) -> int:
         """shoal_change_stream_reach(). Raises 42704, 42501, 55000, 57P03."""
-        stream = reading.find(catalog, name, role)
+        stream = stream_reader.find(catalog, name, role)
         log = self.log_of(stream)
-        return reading.reach(log, reader, stream, reading.begin(log, reader, stream, after), limit)
+        return stream_reader.reach(log, reader, stream, stream_reader.begin(log, reader, stream, after), limit)
 
     def count_seen(self, catalog: Catalog, role: Role | None, name: str, lsn: Lsn) -> int:
         """shoal_change_stream_snapshot(): of what a statement sees, the LSN in the stream's tablespace. Raises 42704,
         42501, 57P03."""
-        return lsn_in(self.log_of(reading.find(catalog, name, role)).space.slot, lsn)
+        return lsn_in(self.log_of(stream_reader.find(catalog, name, role)).space.slot, lsn)
 
     def show_streams(self, catalog: Catalog, reader: Reader) -> list[dict[str, object]]:
         """The rows of shoal_change_streams, but for names of roles."""
@@ -122,7 +122,7 @@ class ChangeStreams:
     def _show(self, catalog: Catalog, reader: Reader, stream: ChangeStream) -> dict[str, object]:
         owner, place = catalog.get(stream.owner), catalog.get(stream.tablespace)
         position = position_of(reader, stream)
-        tables = () if stream.all_tables else reading.tables_of(catalog, stream)
+        tables = () if stream.all_tables else stream_reader.tables_of(catalog, stream)
         row: dict[str, object] = {
             "name": stream.name,
             "owner": owner.name if isinstance(owner, Role) else None,

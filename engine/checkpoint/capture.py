@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 
 from catalog.errors import SqlError
 from catalog.rows import BASES
+from engine.storage.branch_storage import bound_in, keeps, known_values, leans, moved_keys
 from engine.storage.columns import Column, Numbers, binary_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
-from engine.storage.leaning import bound_in, keeps, known_values, leans, moved_keys
 from engine.storage.leaves import Leaves
 from engine.storage.memtable import Version
 from engine.storage.merging import Pair, join_pairs, merge_batches, place_of

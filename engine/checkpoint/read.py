@@ -35,11 +35,11 @@ from engine.checkpoint.manifest import Manifest, RangeFile, StoredFile, TableEnt
 from engine.checkpoint.range_files import file_crc
 from engine.storage.checkpoint import Checkpoint, sync_directory
 from engine.storage.columns import Column
+from engine.storage.directory_lock import lock_directory
 from engine.storage.keys import PREFIX_BYTES
-from engine.storage.locking import lock_directory
+from engine.storage.lmdb_writer import COMMIT_BYTES, ENTRY_BYTES
 from engine.storage.rows import RowCodec
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
-from engine.storage.writing import COMMIT_BYTES, ENTRY_BYTES
 
 RESTORING = "restoring"
 ROWS = "rows"

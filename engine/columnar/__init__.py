@@ -11,7 +11,7 @@
     literals.py       parameters as DuckDB SQL
     cells.py, datarow.py    result columns -> text or binary cells -> DataRow messages
     arrow_stream.py   results as Arrow streams
-    hearing.py        whether the worker hears where nobody waits for it any more; another one takes its place if not
+    worker_answers.py whether the worker hears where nobody waits for it any more; another one takes its place if not
     watch.py          whether the worker does anything for those who wait; another one takes its place if not
 
 How values look in columns: catalog/types, "Values in columns".

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from catalog.schema import Catalog
+from engine.storage.branch_storage import leans
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix
-from engine.storage.leaning import leans
 
 if TYPE_CHECKING:
     from engine.columnar.client import WorkerClient

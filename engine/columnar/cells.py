@@ -19,7 +19,7 @@ from catalog import types
 from catalog.types import oids
 from catalog.types.base import FormatSettings
 from catalog.types.carried import CARRIED_AS_TEXT
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.worker.values import from_arrow
 from engine.storage.columns import column_form, numbers_of, takes_shapes

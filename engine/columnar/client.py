@@ -46,13 +46,13 @@ from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
 from engine.columnar.frame_protocol import FrameProtocol
 from engine.columnar.frames import Buffer, Header
-from engine.columnar.hearing import Hearing
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill
 from engine.columnar.request import Request
 from engine.columnar.watch import Watch
 from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
+from engine.columnar.worker_answers import Hearing
 from engine.priority import beside
 from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores, not_here

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Table
+from engine.storage.branch_storage import leans
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix
-from engine.storage.leaning import leans
 from engine.storage.moments import Lsn, lsn_in
 from engine.txn.interface import READ_COMMITTED
 from engine.txn.statement_view import StatementView

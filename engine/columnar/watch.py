@@ -1,7 +1,7 @@
 """The engine looks after the worker while something is under way there: catalog/stillness.py.
 
 One that does nothing for those who wait for it is replaced, and what was under way runs in another one. A worker that
-works, and hears nobody, is another matter: hearing.py.
+works, and hears nobody, is another matter: worker_answers.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CREATE DATABASE ... FROM another one: a branch, whose tables share what its parent has stored.
 
 The schema objects are copied under new OIDs; the copies of tables and indexes get storage ids that lean on the parent's
-(engine/storage/leaning.py), those of sequences the states. No row is copied. The tables of the parent are locked
+(engine/storage/branch_storage.py), those of sequences the states. No row is copied. The tables of the parent are locked
 against writers until the commit is sequenced, so that it stands between two of their transactions; from then on whoever
 writes there keeps for the branch what he overwrites.
 
@@ -45,9 +45,9 @@ from catalog.schema import (
 )
 from catalog.types.base import TypeRef
 from engine.ddl.context import CopyStorage, DdlContext
+from engine.storage.branch_storage import base_key, kept_id, leans
 from engine.storage.columns import Column
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
-from engine.storage.leaning import base_key, kept_id, leans
 from engine.txn.sequences import state_key
 
 T = TypeVar("T")

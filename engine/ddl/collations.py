@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from catalog import collations, icu
 from catalog.errors import SqlError, not_supported
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.schema import (
     PG_CATALOG_OID,
     Collation,
@@ -22,7 +22,7 @@ from catalog.schema import (
     Table,
     View,
 )
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from engine.ddl.code_users import own_objects
@@ -254,4 +254,4 @@ def _names(context: DdlContext, other: SchemaObject, item: Collation) -> bool:
 
 
 def _reads(context: DdlContext, view: View, item: Collation) -> bool:
-    return (numbering.PG_COLLATION, item.oid, 0) in references([stored_query(view, context.environment)])
+    return (derived_oids.PG_COLLATION, item.oid, 0) in references([stored_query(view, context.environment)])

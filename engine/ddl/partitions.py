@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog import collations
 from catalog.errors import SqlError, not_supported
-from catalog.functions.hashing import partition_hash
+from catalog.functions.hash_functions import partition_hash
 from catalog.partitions import bound_conditions, datum_text
 from catalog.schema import (
     Constraint,

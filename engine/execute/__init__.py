@@ -12,11 +12,11 @@ its beginning, waits, and runs again.
     joins.py, access.py, scan.py, whole_rows.py    order of loops; which keys confine a table; the loops themselves
     code.py, frame.py    the source of a plan's functions, and what all plans share
     expressions.py, operations.py, python_sides.py, values.py    expressions as Python source, and what it calls
-    aggregates.py, extremes.py, ordering.py, sets.py, set_functions.py, subqueries.py    parts of queries
+    aggregates.py, extremes.py, row_order.py, sets.py, set_functions.py, subqueries.py    parts of queries
     recursion.py      WITH RECURSIVE, step by step
     records.py        rows of no declared type
     virtual.py        tables of pg_catalog
-    decoding.py, encode.py, output.py    stored rows -> columns -> DataRow messages
+    row_decoder.py, encode.py, output.py    stored rows -> columns -> DataRow messages
     writer.py         a row, its index entries, uniqueness;  written.py  counts them
     conflicts.py, foreign_keys.py, exclusions.py, deferred.py    constraints: ON CONFLICT, foreign keys, EXCLUDE and
                       DEFERRABLE keys, what is checked at COMMIT

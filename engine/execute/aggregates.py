@@ -17,8 +17,8 @@ from catalog.functions.registry import has_trait, implementation
 from engine.execute.code import Code, NotOnRowPath
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import write_kept, write_kept_value
-from engine.execute.ordering import each_once, sort_function, sort_rows
 from engine.execute.records import Levels, known_type
+from engine.execute.row_order import each_once, sort_function, sort_rows
 from engine.sql import tree
 from engine.sql.tree_walk import children
 

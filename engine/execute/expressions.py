@@ -31,7 +31,7 @@ from catalog.patience import TooLong, fold, is_watched, quick
 from catalog.records import dataclass
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from catalog.types.oid import bits_kept
 from catalog.types.oids import BOOL, JSON_TYPES, NAME, NAMED_TYPES, RECORD, RECORDS
 from catalog.types.user import FIRST_USER_OID, entry_of

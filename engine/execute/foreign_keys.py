@@ -107,7 +107,7 @@ class PartitionedKeyFinder:
     """`KeyFinder` of a partitioned table: the values tell the partition."""
 
     def __init__(self, writer: TableWriter, columns: Sequence[int]) -> None:
-        from engine.partitions.writing import Router
+        from engine.partitions.partition_writer import Router
 
         self._writer = writer
         self._columns = tuple(columns)
@@ -486,7 +486,7 @@ class _CascadedChanges:
     def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
         from engine.execute.code import NotOnRowPath
         from engine.execute.index_expressions import generated_values, row_checks
-        from engine.partitions.writing import Moving, key_column_numbers
+        from engine.partitions.partition_writer import Moving, key_column_numbers
 
         catalog, table = writer.catalog, writer.table
         owner = catalog.get(table.owner)

@@ -32,7 +32,7 @@ from engine.execute.records import level_of
 from engine.execute.select import QueryCompiler
 from engine.execute.together import compile_together, parameters_of_a_row
 from engine.execute.writer import Checks, TableWriter
-from engine.partitions.writing import PartitionedConflicts, PartitionedWriter, writer_of
+from engine.partitions.partition_writer import PartitionedConflicts, PartitionedWriter, writer_of
 from engine.sql import tree
 from engine.sql.tree_walk import conjuncts, contains, has_sublink, is_volatile, variables, walk_with_depth
 from engine.txn.interface import NO_KEY_UPDATE, UPDATE

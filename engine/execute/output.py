@@ -14,8 +14,8 @@ from catalog.errors import SqlError
 from engine.execute.code import Code
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.measured import write_kept
-from engine.execute.ordering import sort_function
 from engine.execute.records import known_type
+from engine.execute.row_order import sort_function
 from engine.sql import tree
 
 

@@ -12,7 +12,7 @@ from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, SqlType, TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.incomparable import order_key
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from catalog.types.oids import (
     BOOL,
     BYTEA,

@@ -17,7 +17,7 @@ from catalog.types.array import ArrayType
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.incomparable import row_key
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from catalog.types.oids import RECORD_ARRAY, RECORDS
 from catalog.types.pseudo import Record, record_binary_encoder, record_text_encoder
 from engine.execute.code import NotOnRowPath

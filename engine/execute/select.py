@@ -25,7 +25,6 @@ from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, LineUse, NotOnRowPath
 from engine.execute.context import RowPathFull
-from engine.execute.decoding import BRIEF_COLUMNS, write_brief_decoding, write_decoding
 from engine.execute.explain import PlanNote, scan_note, sort_key_shown
 from engine.execute.expressions import ExpressionCompiler, Value
 from engine.execute.extremes import ends_of_indexes
@@ -35,6 +34,7 @@ from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limi
 from engine.execute.pull_up import needed_only, pull_up
 from engine.execute.records import as_defined, known_output
 from engine.execute.recursion import write_recursion
+from engine.execute.row_decoder import BRIEF_COLUMNS, write_brief_decoding, write_decoding
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
 from engine.execute.set_functions import (
     asks_session,

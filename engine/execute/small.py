@@ -23,9 +23,9 @@ from engine.execute.aggregates import counts_rows, finisher, sees_nulls, steps_o
 from engine.execute.closures import PLACE, Closure, Closures, Part, Row, row_of
 from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext, begin_meter
-from engine.execute.ordering import each_once, identity_of, sort_function, sort_rows
 from engine.execute.output import sort_places
 from engine.execute.reads import Reads
+from engine.execute.row_order import each_once, identity_of, sort_function, sort_rows
 from engine.sql import tree
 from engine.sql.tree_walk import conjuncts, is_the_same_for_every_row
 from engine.storage.rows import codec_of

@@ -17,7 +17,7 @@ from typing import Any
 
 from catalog.schema import VirtualTable
 from catalog.system.definitions import system_relations_by_oid
-from catalog.system.finding import owners
+from catalog.system.object_search import owners
 from catalog.types.base import Array
 from catalog.types.oids import BOOL, CHAR, INTEGERS, NAMED_TYPES, OID, REGCOLLATION, UNPADDED_TEXTS
 from engine.execute.code import Code, LineUse, NotOnRowPath

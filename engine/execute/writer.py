@@ -41,7 +41,7 @@ from engine.txn.interface import UPDATE, BatchTransaction, LockWait, Transaction
 
 if TYPE_CHECKING:
     from engine.execute.foreign_keys import Incoming, Outgoing
-    from engine.partitions.writing import Moving
+    from engine.partitions.partition_writer import Moving
 
 Row = Sequence[object]
 _SHOWN_BYTES = 64  # of each value, in the detail of a failing row

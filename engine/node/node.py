@@ -61,9 +61,9 @@ from engine.replica import Replica
 from engine.space_requests import SpaceRequests
 from engine.statistics.activity import Activity
 from engine.statistics.statements import StatementStatistics
+from engine.storage.branch_storage import leaning_id, tells_bases
 from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import leaning_id, tells_bases
 from engine.storage.space import Packed
 from engine.storage.stores import AnyStore, Stores
 from engine.storage.tablespace import Tablespace as Store
@@ -375,7 +375,7 @@ class Node:
         return storage_id
 
     def new_leaning_id(self, tablespace: int = DEFAULT_TABLESPACE_OID) -> int:
-        """The same, for what is to lean on what lies there (engine/storage/leaning.py)."""
+        """The same, for what is to lean on what lies there (engine/storage/branch_storage.py)."""
         storage_id = leaning_id(self.sequences.next_value(_STORAGE_IDS))
         self.held.place(storage_id, tablespace)
         return storage_id

@@ -19,7 +19,7 @@ from catalog.rows import KINDS
 from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Index, Sequence, Table, VirtualTable
 from catalog.schema import View as ViewObject
 from catalog.system.relations import system_relations
-from engine.storage.leaning import kept_id, leans
+from engine.storage.branch_storage import kept_id, leans
 from engine.storage.stores import Stores
 from engine.storage.tablespace import Tablespace
 

@@ -3,8 +3,8 @@
     levels.py     one partitioned table: which of its partitions takes a key, which may hold rows that meet conditions
     expand.py     reading: in an analysed tree, the members of a table take its place
     parts.py      UPDATE and DELETE of several members, as statements of several parts
-    plans.py      row plans by the partitions that the parameters leave;  choosing.py  which these are
-    writing.py    new rows, and rows that an UPDATE moves, on their way to a partition
+    plans.py      row plans by the partitions that the parameters leave;  member_choice.py  which these are
+    partition_writer.py    new rows, and rows that an UPDATE moves, on their way to a partition
 
 Keys and bounds as text: catalog/partitions.py. Schema changes: engine/ddl/partitions.py, engine/ddl/inheritance.py,
 engine/ddl/alter_children.py.

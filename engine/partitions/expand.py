@@ -3,7 +3,7 @@
     FROM p                    FROM (SELECT a, b FROM p1 UNION ALL SELECT a, b FROM p2) p
     FROM p WHERE a = 1        FROM p1 p                           where only p1 can have such rows
     UPDATE p SET ...          UPDATE p1 SET ..., UPDATE p2 SET ... as one statement (engine/statements/compound.py)
-    INSERT INTO p             stays: each row finds its way (engine/partitions/writing.py)
+    INSERT INTO p             stays: each row finds its way (engine/partitions/partition_writer.py)
 
 The columns of such a sub-query are at the positions of their numbers in the table, with NULLs at those of dropped ones,
 so nothing that refers to the table has to be changed. Conditions go down into the parts on either path.
@@ -24,8 +24,8 @@ from catalog.types.oids import INT4, OID, RECORD
 from engine.execute.expressions import constant_value
 from engine.execute.foreign_keys import column_numbers
 from engine.execute.pull_up import firm_places
-from engine.partitions.choosing import conditions_on, members
-from engine.partitions.writing import key_column_numbers
+from engine.partitions.member_choice import conditions_on, members
+from engine.partitions.partition_writer import key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules

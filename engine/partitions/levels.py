@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from catalog.functions.hashing import partition_hash
+from catalog.functions.hash_functions import partition_hash
 from catalog.schema import Catalog, PartitionBound, Partitioning, Table
 from catalog.types import lookup
 from catalog.types.integer import fits

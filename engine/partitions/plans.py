@@ -21,8 +21,8 @@ from engine.execute.frame import Encoded, result_fields
 from engine.execute.planner import plan_row
 from engine.execute.pull_up import firm_places
 from engine.execute.records import level_of
-from engine.partitions.choosing import Conditions, conditions_on, members
 from engine.partitions.expand import expand
+from engine.partitions.member_choice import Conditions, conditions_on, members
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.tree_walk import conjuncts, walk

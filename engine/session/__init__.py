@@ -16,10 +16,10 @@ when it is opened (interface.py, engine/connect.py).
                                     a statement that was bound
     settings.py, server_settings.py    the settings themselves. The server's: engine/configuration.py, shoal/reload.py,
                                     shoal/auto_conf.py
-    two_phase.py                    PREPARE TRANSACTION;  serializing.py, safe_snapshots.py  SERIALIZABLE statements
-                                    of the columnar path; DEFERRABLE
+    two_phase.py                    PREPARE TRANSACTION;  serializable_statements.py, safe_snapshots.py  SERIALIZABLE
+                                    statements of the columnar path; DEFERRABLE
     positioned.py, shown_rows.py    WHERE CURRENT OF, and which cursors scroll; errors that show a row
-    answer.py, waiting.py           where answers go; waits for other things than locks
+    answer.py, other_waits.py           where answers go; waits for other things than locks
     activity.py, open_sessions.py, signals.py    what others see of a session; all of a node; who may cancel whom
     statement_log.py                what goes into the log;  statement_texts.py  which texts are long
     errors.py                       what ends statements and sessions from outside

@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING
 from catalog.errors import SqlError
 from engine.session.errors import aborted_error
 from engine.session.leadership import commits_lost
+from engine.session.other_waits import DurabilityWait
 from engine.session.plan import RunRow
 from engine.session.prepared import Prepared
 from engine.session.row_runner import RowRunner
 from engine.session.transactions import TransactionControl
-from engine.session.waiting import DurabilityWait
 from engine.session.waits import Waits
 from engine.storage.moments import SLOT_SHIFT, Lsn
 from engine.storage.stores import ObservedStores

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from engine.execute.context import RowPathFull
-from engine.session import serializing, statement_log
+from engine.session import serializable_statements, statement_log
 from engine.session.errors import aborted_error, canceled_error
+from engine.session.other_waits import wait_for_met
 from engine.session.plan import RunRow
 from engine.session.prepared import Prepared, StalePlan
-from engine.session.waiting import wait_for_met
 from engine.txn.interface import LockWait
 from engine.txn.transaction import Transaction
 
@@ -109,7 +109,7 @@ class RowRunner:
         """A row plan has ended by an error after `mark`, and may have taken more table locks than it had before."""
         session = self.session
         if transaction.serial is not None and isinstance(error, SqlError) and error.sqlstate == "23505":
-            transaction.serial.would_write(serializing.storage_ids(session.catalog, prepared.plan.locks))
+            transaction.serial.would_write(serializable_statements.storage_ids(session.catalog, prepared.plan.locks))
         transaction.rollback_to(mark)
         if session.advisory_held is not None and not isinstance(error, SqlError):
             session.advisory_held.restart()

@@ -12,7 +12,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.session.waiting import Work
+from engine.session.other_waits import Work
 from engine.txn.interface import READ_COMMITTED, SERIALIZABLE, LockWait
 
 if TYPE_CHECKING:

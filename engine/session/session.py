@@ -41,6 +41,7 @@ from engine.session.interface import SessionParts
 from engine.session.large_objects import LargeObjects
 from engine.session.leadership import Leadership
 from engine.session.notifications import SessionNotifications
+from engine.session.other_waits import Work
 from engine.session.portals import Portals
 from engine.session.prepared import Prepared
 from engine.session.row_runner import RowRunner, SerializableRunner, WatchedRunner
@@ -56,7 +57,6 @@ from engine.session.settings import (
 )
 from engine.session.transactions import TransactionControl, ends_block
 from engine.session.variables import SessionVariables
-from engine.session.waiting import Work
 from engine.session.waits import Timeouts, Waits
 from engine.sql import ast
 from engine.sql.analyze import Environment

@@ -127,7 +127,7 @@ async def _moment(session: Session, asked: _Asked, parameters: Sequence[object])
     while True:
         try:
             return asked.moment(session, parameters)
-        except LockWait as wait:  # engine/session/waiting.py
+        except LockWait as wait:  # engine/session/other_waits.py
             await session.wait_for(wait)
 
 
@@ -165,7 +165,7 @@ def plan(session: Session, statement: ast.Statement, types: Sequence[int], liter
     lasting = not reading_now.timely
     try:
         moment = None if asked.parameters else asked.moment(session, ())
-    except LockWait as wait:  # a function in it has to look at history first: engine/session/waiting.py
+    except LockWait as wait:  # a function in it has to look at history first: engine/session/other_waits.py
         raise PastWait(partial(session.wait_for, wait)) from None
     if moment is None or lsn_in(0, _at_now(session, moment)) >= session.present.commits.schema_version:
         if literals:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Catalog
-from engine.bulk.keeping import add_differences
+from engine.bulk.branch_preservation import add_differences
 from engine.bulk.thread import BulkThread
 from engine.checkpoint.capture import Capture
 from engine.ddl import branches
@@ -23,9 +23,9 @@ from engine.past.nodes import PastNode
 from engine.past.replay import open_still
 from engine.sql import ast
 from engine.statements import as_of as past
+from engine.storage.branch_storage import kept_id
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import kept_id
 from engine.storage.moments import Lsn, lsn_in
 from engine.storage.newest import NewestRows
 from engine.storage.stores import AnyStore, Stores

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog.patience import TooLong
 from catalog.types import lookup, oids
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from engine.columnar.generate import generate
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import ExecContext
@@ -82,7 +82,7 @@ def _has_text_of_its_own(oid: int) -> bool:
 
 
 async def _values(session: Session, query: ColumnarQuery, parameters: Sequence[object]) -> list[object]:
-    """What the query is given; functions among it may have to wait (engine/session/waiting.py)."""
+    """What the query is given; functions among it may have to wait (engine/session/other_waits.py)."""
     while True:
         try:
             return parameter_values(query, parameters, session.context())

@@ -28,7 +28,7 @@ from engine.columnar.interface import ResultStream, RowEncoding
 from engine.execute.context import RowPathFull
 from engine.foreground import aside
 from engine.node.stages import FILE_PREFIX
-from engine.session import serializing
+from engine.session import serializable_statements
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared, StalePlan
 from engine.session.safe_snapshots import note_begin
@@ -138,7 +138,7 @@ async def _copy_from(session: Session, statement: ast.CopyStmt, options: CopyOpt
     else:
         count = await load.run(await sink.copy_in(len(columns), options.is_binary))
     if transaction.serial is not None:
-        transaction.serial.wrote_since(mark, serializing.storage_ids_of(session.catalog, table.oid))
+        transaction.serial.wrote_since(mark, serializable_statements.storage_ids_of(session.catalog, table.oid))
     return count
 
 
@@ -316,7 +316,7 @@ async def _lines(session: Session, prepared: Prepared, options: CopyOptions) -> 
     assert transaction is not None
     await note_begin(session, transaction)
     if transaction.serial is not None:
-        transaction.serial.read_tables(serializing.storage_ids(session.catalog, plan.locks))
+        transaction.serial.read_tables(serializable_statements.storage_ids(session.catalog, plan.locks))
     running.fail_first(session, plan, ())
     query, values = plan.columnar.call((), session.context(), formats)
     kind = (

@@ -27,7 +27,7 @@ from engine.bulk.spool import RowSpool
 from engine.columnar.datarow import RowEncoder
 from engine.execute.context import begin_meter
 from engine.execute.writer import Checks
-from engine.partitions.writing import prepare_writer
+from engine.partitions.partition_writer import prepare_writer
 from engine.sql import tree
 from engine.statements.columnar_path import parameter_values
 from engine.storage.columns import one_array

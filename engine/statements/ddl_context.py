@@ -34,8 +34,8 @@ from engine.session import settings
 from engine.sql import ast, privileges
 from engine.sql.analyze import Environment
 from engine.statements import registry
+from engine.storage.branch_storage import base_key
 from engine.storage.keys import prefix_range
-from engine.storage.leaning import base_key
 from engine.txn.locks import ACCESS_EXCLUSIVE, SHARE_ROW_EXCLUSIVE, TABLE_MODES
 from engine.txn.sequences import encode_state, state_key
 

@@ -22,7 +22,7 @@ from engine.execute.conflicts import affected_twice
 from engine.execute.foreign_keys import Outgoing
 from engine.execute.planner import plan_row
 from engine.execute.writer import Checks
-from engine.partitions.writing import PartitionedWriter
+from engine.partitions.partition_writer import PartitionedWriter
 from engine.sql import tree
 from engine.sql.tree_walk import has_sublink
 from engine.statements.data_change import SLICE, Call, DataChange, Done, chain_rows

@@ -65,7 +65,7 @@ async def arguments(session: Session, tree: ast.ExecuteStmt, prepared: Prepared)
             try:
                 values.append(compute(context, ()))
                 break
-            except LockWait as wait:  # engine/session/waiting.py
+            except LockWait as wait:  # engine/session/other_waits.py
                 await session.wait_for(wait)
     return values
 

@@ -21,7 +21,7 @@ from catalog.memory import LARGE, Holding, within
 from catalog.patience import TooLong
 from engine.execute.context import RowPathFull, RowPathHeavy
 from engine.foreground import aside
-from engine.session import serializing, statement_log
+from engine.session import serializable_statements, statement_log
 from engine.session.answer import Answer, Sink, tag
 from engine.session.errors import aborted_error
 from engine.session.plan import RunRow
@@ -241,7 +241,7 @@ async def _begin_columnar(session: Session, portal: Portal, plan: RowsPlan, held
         portal.path = COLUMNAR
         try:
             if transaction.isolation == SERIALIZABLE:
-                async with serializing.watch_serializable(session, plan.locks):
+                async with serializable_statements.watch_serializable(session, plan.locks):
                     await path.begin(session, portal, held)
             else:
                 await path.begin(session, portal, held)

@@ -3,15 +3,15 @@
     interface.py      what the engine needs of a changelog, and what the rest of the engine needs of storage
     tablespace.py     one changelog, one LMDB environment, and the memtables between them
     stores.py, moments.py, joints.py    several tablespaces: routing, LSNs, commits over several of them
-    locking.py        who has a data directory
+    directory_lock.py        who has a data directory
     directories.py    directories of tablespaces;  unwritable.py  a changelog that takes no commits
     edits.py          what one commit changes, as the body of a changelog entry
     keys.py, rows.py, row_batches.py, columns.py, arrays.py    stored forms: keys, one row, many rows, columns
     memtable.py, views.py, merging.py    committed versions in memory; reading through all layers
-    checkpoint.py, flush.py, writing.py    LMDB; the thread that writes into it; the process that writes large layers
-    runs.py, newest.py    bulk runs; a whole table as it stands now
+    checkpoint.py, flush.py, lmdb_writer.py    LMDB; the thread that writes into it; the process that writes large
+    layers runs.py, newest.py    bulk runs; a whole table as it stands now
     readonly.py, leaves.py    reading LMDB in another process; leaf pages as columns
-    leaning.py        branches: how storage ids share what a parent has stored
+    branch_storage.py        branches: how storage ids share what a parent has stored
     pages.py    how large ranges are;  space.py, holes.py    space that goes back to the file system
     examination.py    looks at a stopped server's directory
 

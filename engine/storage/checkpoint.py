@@ -6,13 +6,13 @@ Two databases: `rows` (every key of every table and index, storage id first) and
     tablespace 16 bytes, made up when the directory is
     flushed    u64  every change up to this LSN is in `rows`
     drop<id>   a storage id (4 bytes, big-endian) whose range is being deleted
-    whole<id>  a storage id (4 bytes, big-endian) that leans on nothing here (engine/storage/leaning.py)
+    whole<id>  a storage id (4 bytes, big-endian) that leans on nothing here (engine/storage/branch_storage.py)
 
 A layer is written in one LMDB transaction that also moves `flushed`, so the file is the exact state at that LSN
-whenever the process ends. (A large bulk layer takes several, see engine/storage/writing.py: then some keys may already
-have what they get at the layer's own LSN.) The map is far larger than any disk: it costs address space only, so it is
-never full. No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have thrown the pages
-away and let the next sync succeed.
+whenever the process ends. (A large bulk layer takes several, see engine/storage/lmdb_writer.py: then some keys may
+already have what they get at the layer's own LSN.) The map is far larger than any disk: it costs address space only, so
+it is never full. No WRITEMAP (a full disk would be SIGBUS). A failed commit is fatal: the system may have thrown the
+pages away and let the next sync succeed.
 """
 
 from __future__ import annotations
@@ -38,13 +38,11 @@ import pyarrow as pa
 from catalog.errors import DISK_FULL, SqlError
 from catalog.processes import kill_when_still
 from engine.priority import beside
+from engine.storage.branch_storage import BASE_RANGE
 from engine.storage.columns import Column, Numbers
 from engine.storage.holes import Given, allocated_bytes, give_back, oldest_reader, readers
 from engine.storage.keys import storage_prefix
-from engine.storage.leaning import BASE_RANGE
-from engine.storage.pages import PageCounter
-from engine.storage.views import Layer
-from engine.storage.writing import (
+from engine.storage.lmdb_writer import (
     COMMIT_BYTES,
     DISK,
     DONE,
@@ -60,6 +58,8 @@ from engine.storage.writing import (
     delete_slice,
     pack_slice,
 )
+from engine.storage.pages import PageCounter
+from engine.storage.views import Layer
 
 log = logging.getLogger("shoal.storage")
 
@@ -298,11 +298,19 @@ class Checkpoint:
 
     @contextmanager
     def _process(self, lock: int, *command: str, answers: list[str] | None = None) -> Iterator[Any]:
-        """A process that writes here (engine/storage/writing.py), which is to end with the block, or None. Raises what
-        it has met, WriterKilled if it was. `answers`: where to put what it says besides."""
+        """A process that writes here (engine/storage/lmdb_writer.py), which is to end with the block, or None. Raises
+        what it has met, WriterKilled if it was. `answers`: where to put what it says besides."""
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "engine.storage.writing", self.path, str(map_size(self.path)), *command],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "engine.storage.lmdb_writer",
+                    self.path,
+                    str(map_size(self.path)),
+                    *command,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(lock,),
@@ -496,7 +504,7 @@ def _parts(keys: Column, values: Column) -> Iterator[tuple[int, int]]:
 
 
 def _frame(keys: Column, values: Column) -> Iterator[Any]:
-    """The buffers of a batch on its way to engine/storage/writing.py."""
+    """The buffers of a batch on its way to engine/storage/lmdb_writer.py."""
     (key_offsets, key_data), (value_offsets, value_data) = _buffers(keys), _buffers(values)
     yield HEADER.pack(len(keys), len(key_data), len(value_data), values.null_count > 0)
     yield from (key_offsets, key_data, value_offsets, value_data)

@@ -9,8 +9,8 @@ apart by LSN, and the layers become plain *levels*, the upper hiding the lower:
 `NewestRows.open` copies what lives in dictionaries of the engine's thread (memtables hold a bounded number of
 versions); from then on the object belongs to whoever reads it, in whatever thread. Levels are compared batch by batch:
 a batch of a lower level drops the keys that an upper one has in the same range, which for tables that were loaded once,
-or live in LMDB, is no work at all. Of a storage id that leans on others (engine/storage/leaning.py) all of theirs are
-levels below, under its prefix.
+or live in LMDB, is no work at all. Of a storage id that leans on others (engine/storage/branch_storage.py) all of
+theirs are levels below, under its prefix.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.storage.branch_storage import known_values, leans, moved_keys
 from engine.storage.columns import Column, Numbers, binary_array, one_array
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import known_values, leans, moved_keys
 from engine.storage.runs import BulkLayer, BulkRun
 
 if TYPE_CHECKING:

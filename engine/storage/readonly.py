@@ -13,10 +13,10 @@ from typing import Any
 
 import lmdb
 
+from engine.storage.branch_storage import known_values, leans, moved_keys
 from engine.storage.checkpoint import map_size
 from engine.storage.columns import Column, binary_array
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import known_values, leans, moved_keys
 from engine.storage.leaves import Leaves
 from engine.storage.merging import Pair, merge_batches
 from engine.storage.row_batches import RowBatches
@@ -31,8 +31,8 @@ def read_table_batches(
     columns c<number>.
 
     `path` is `Tablespace.checkpoint_path`. The hidden row numbers of a table without a primary key are in the keys
-    (engine/storage/keys.py). `bases`: the storage ids that it leans on, nearest first (engine/storage/leaning.py).
-    Exhausting or closing the iterator closes the environment.
+    (engine/storage/keys.py). `bases`: the storage ids that it leans on, nearest first
+    (engine/storage/branch_storage.py). Exhausting or closing the iterator closes the environment.
     """
     environment: Any = lmdb.open(
         path, map_size=map_size(path), max_dbs=4, readonly=True, readahead=True, create=False, max_readers=1024

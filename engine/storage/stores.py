@@ -32,10 +32,10 @@ from functools import partial
 
 from catalog.errors import SqlError
 from engine.storage import joints
+from engine.storage.branch_storage import kept_id, leans, place_prefix
 from engine.storage.edits import Edits
 from engine.storage.interface import Joint
 from engine.storage.keys import storage_prefix
-from engine.storage.leaning import kept_id, leans, place_prefix
 from engine.storage.moments import MAX_SLOT, Lsn, Moment, lsn_in, position
 from engine.storage.runs import BulkRun
 from engine.storage.tablespace import Tablespace

@@ -28,20 +28,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
+from engine.storage.branch_storage import BASE_RANGE, Leaning, tells_bases
 from engine.storage.checkpoint import Checkpoint
+from engine.storage.directory_lock import lock_directory
 from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.holes import RUN_PAGES
 from engine.storage.interface import Changelog, EngineThread, Joint
 from engine.storage.keys import prefix_range, storage_prefix
-from engine.storage.leaning import BASE_RANGE, Leaning, tells_bases
 from engine.storage.leaves import Leaves
-from engine.storage.locking import lock_directory
+from engine.storage.lmdb_writer import LEANS
 from engine.storage.memtable import Memtable
 from engine.storage.runs import BulkLayer, BulkRun, BulkRunWriter
 from engine.storage.space import Packed, Packing
 from engine.storage.views import UNREADABLE, CurrentView, Generation, Get, Layer, Snapshot, below_or, newest_in, up_to
-from engine.storage.writing import LEANS
 
 if TYPE_CHECKING:
     from engine.storage.stores import StoresSnapshot
@@ -229,7 +229,7 @@ class Tablespace:
         return lsn
 
     def _with_kept(self, edits: Edits) -> Edits:
-        """With what branches keep of what they overwrite (engine/storage/leaning.py)."""
+        """With what branches keep of what they overwrite (engine/storage/branch_storage.py)."""
         heirs = self.leaning.heirs
         kept: dict[bytes, bytes | None] = {}
         for key in edits.writes:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from engine.storage.branch_storage import bound_in, known, moved
 from engine.storage.columns import Column
-from engine.storage.leaning import bound_in, known, moved
+from engine.storage.lmdb_writer import LEANS
 from engine.storage.memtable import Memtable, Version
-from engine.storage.writing import LEANS
 
 Get = Callable[[bytes], bytes | None]
 
@@ -75,7 +75,7 @@ class Generation:
         self, environment: Any, rows: Any, flushed_lsn: int, bases: Mapping[bytes, bytes], exact_from: int = 0
     ) -> None:
         """`exact_from`: layers up to this LSN were on their way into LMDB, and some of it may be seen already. `bases`:
-        of engine.storage.leaning.Leaning."""
+        of engine.storage.branch_storage.Leaning."""
         self.bases = bases
         self.transaction = environment.begin(db=rows)
         self.get: Callable[[bytes], bytes | None] = self.transaction.get

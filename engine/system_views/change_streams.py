@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.schema import Catalog, Role
-from engine.changes.reading import Wanted
+from engine.changes.stream_reader import Wanted
 
 if TYPE_CHECKING:
     from engine.session.session import Session

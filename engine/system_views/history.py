@@ -8,7 +8,7 @@ import orjson
 
 from catalog.errors import SqlError, not_supported
 from engine.past.manager import Past, past_of
-from engine.session.waiting import result_of
+from engine.session.other_waits import result_of
 
 if TYPE_CHECKING:
     from engine.session.session import Session

@@ -1,7 +1,7 @@
 """The rows of virtual tables for the row path: made an object at a time, and kept as long as the object is the same.
 
-    equal(column)   a look-up. Where the value tells whose rows they are (catalog/system/finding.py), only the rows of
-                    these objects are made; else it is one in the whole relation, by a dict of that column
+    equal(column)   a look-up. Where the value tells whose rows they are (catalog/system/object_search.py), only the
+                    rows of these objects are made; else it is one in the whole relation, by a dict of that column
     all()           the whole relation. One of more than WHOLE_ITEMS objects is left to the columnar path
 
 Parts, scopes and items are those of catalog/system/content.py, and so are the rules by which they are kept. What is
@@ -19,7 +19,7 @@ from catalog.schema import FIRST_USER_OID, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import content
 from catalog.system.content import Item, Items, Part
-from catalog.system.finding import owners
+from catalog.system.object_search import owners
 from engine.execute.context import RowPathFull
 from engine.node.system_cache import Row, RowCache, Whole
 

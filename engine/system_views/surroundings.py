@@ -30,8 +30,8 @@ from engine.node.stages import Stages
 from engine.replica import token
 from engine.session.errors import canceled_error
 from engine.session.open_sessions import open_sessions
+from engine.session.other_waits import result_of
 from engine.session.signals import check_signal
-from engine.session.waiting import result_of
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
 from engine.sql.analyze.literals import read_literal

@@ -17,7 +17,7 @@ from datetime import timedelta
 import orjson
 
 from catalog.errors import SqlError
-from catalog.functions.quoting import quote_identifier, quote_literal
+from catalog.functions.quotes import quote_identifier, quote_literal
 from shoal.commands.backup import LOOK, archive_url, moment
 from shoal.commands.cluster_access import EPOCH, LOCAL, conninfo
 from shoal.commands.progress_bars import Bars

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from catalog.errors import SqlError
-from catalog.text_search import headline, matching, queries, ranking, vectors, web
+from catalog.text_search import headline, queries, query_matches, ranking, vectors, web
 from catalog.text_search.configurations import LANGUAGES, lexemes
 from catalog.text_search.parser import TOKEN_TYPES, tokens
 
@@ -215,7 +215,7 @@ def test_matches_and_ranks(postgres: psycopg.Connection) -> None:
         found = np.float32(ranking.rank(ranking.WEIGHTS, words, tree, method))
         count = sum(1 for _ in queries.nodes(tree))
         covers = np.float32(ranking.rank_of_covers(ranking.WEIGHTS, words, tree, method))
-        ours = query, vector, matching.matches(words, tree), float(str(found)), float(str(covers)), count
+        ours = query, vector, query_matches.matches(words, tree), float(str(found)), float(str(covers)), count
         assert ours == row, (written, text, method)
 
 

@@ -15,7 +15,7 @@ from tests.engine.columnar.faulty_worker import faulty_command
 from tests.faults import faulty, meet
 
 MODULE = "tests.end_to_end.faulty_helpers"
-READER, WRITER = "catalog.types.beside", "engine.storage.writing"
+READER, WRITER = "catalog.types.beside", "engine.storage.lmdb_writer"
 STEPS = {
     READER: ("reader-starts", "reader-reads", "reader-answers"),
     WRITER: ("writer-starts", "writer-puts", "writer-commits", "writer-answers"),
@@ -68,18 +68,18 @@ def help_faultily(module: str, wanted: Path) -> None:
         beside.main(*sys.argv[1:])
         sys.stdout.flush()
     else:
-        from engine.storage import writing
+        from engine.storage import lmdb_writer
 
         for step, name in (("writer-puts", "put"), ("writer-commits", "finish")):
-            setattr(writing.LayerWriter, name, faulty(step, getattr(writing.LayerWriter, name), wanted))
-        put = writing._put
+            setattr(lmdb_writer.LayerWriter, name, faulty(step, getattr(lmdb_writer.LayerWriter, name), wanted))
+        put = lmdb_writer._put
 
         def put_and_meet(*arguments: Any) -> None:
             put(*arguments)
             meet(answers, wanted)
 
-        writing._put = put_and_meet
-        sys.exit(writing.main(sys.argv[1:]))
+        lmdb_writer._put = put_and_meet
+        sys.exit(lmdb_writer.main(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from catalog.errors import SqlError
-from engine.session.waiting import Work, result_of
+from engine.session.other_waits import Work, result_of
 from engine.txn.interface import LockWait
 
 

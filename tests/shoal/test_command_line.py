@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from engine.storage.locking import lock_directory
+from engine.storage.directory_lock import lock_directory
 from shoal.commands.cluster_access import one_line
 from tests import forks
 from tests.oracle import PostgresServer

@@ -30,7 +30,7 @@ from catalog.errors import not_supported
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from catalog.types.collated import shown_type
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from engine.columnar.generate import aggregates, expressions, literals, sublinks  # noqa: F401  (they register makers)
 from engine.columnar.generate.catalog_functions import (
     CatalogFunction,

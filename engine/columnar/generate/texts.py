@@ -21,7 +21,7 @@ from catalog.types.array import ArrayType
 from catalog.types.base import SqlType, TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.enum import EnumType
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from engine.columnar.generate.catalog_functions import codec
 from engine.columnar.generate.forms import Piece, convert, form_of
 from engine.columnar.generate.state import Generation

@@ -30,7 +30,7 @@ from engine.columnar.interface import CONTEXT_TYPES, UdfSignature, settings_of
 from engine.columnar.worker import values
 from engine.columnar.worker.calls import call
 from engine.execute.measured import may_last
-from engine.execute.ordering import each_once, sort_function, sort_rows
+from engine.execute.row_order import each_once, sort_function, sort_rows
 from engine.storage.columns import one_array
 
 RowFunction = Callable[..., Any]

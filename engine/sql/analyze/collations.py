@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from catalog import collations
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function, Operator, Trait
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import has_trait
 from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Table, View, VirtualTable
 from catalog.types import format_type

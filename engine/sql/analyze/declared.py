@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.functions.quoting import quote_identifier
+from catalog.functions.quotes import quote_identifier
 from catalog.schema import Table, View
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import (
     ANY_ARRAYS,
@@ -44,21 +44,21 @@ def row_of(entry: tree.RangeEntry) -> TypeRef:
         relation = entry.table.oid if isinstance(entry.table, Table) else None
     elif isinstance(entry, tree.RangeSubquery):
         relation = entry.view
-    return RECORD_REF if relation is None else TypeRef(RECORD, -1, numbering.row_type(relation))
+    return RECORD_REF if relation is None else TypeRef(RECORD, -1, derived_oids.row_type(relation))
 
 
 def array_over(domain: int) -> int:
     """The array type over a domain or a row type; 0 where there is none."""
-    if numbering.ROW_TYPES <= domain < numbering.ARRAY_TYPES:
-        return domain - numbering.ROW_TYPES + numbering.ARRAY_TYPES
+    if derived_oids.ROW_TYPES <= domain < derived_oids.ARRAY_TYPES:
+        return domain - derived_oids.ROW_TYPES + derived_oids.ARRAY_TYPES
     entry = entry_of(domain)
     return 0 if entry is None else entry.row.array
 
 
 def element_within(domain: int) -> int:
     """The domain or row type of an array's elements, the array's type being `domain`; 0 where it is of neither."""
-    if numbering.ARRAY_TYPES <= domain < numbering.RULES:
-        return domain - numbering.ARRAY_TYPES + numbering.ROW_TYPES
+    if derived_oids.ARRAY_TYPES <= domain < derived_oids.RULES:
+        return domain - derived_oids.ARRAY_TYPES + derived_oids.ROW_TYPES
     entry = entry_of(base_domain(domain))
     element = 0 if entry is None else entry.row.element
     return element if element and _is_domain(element) else 0
@@ -111,7 +111,7 @@ def relation_of(environment: Environment, type_: TypeRef) -> Table | View | None
     if type_.oid not in RECORDS or not type_.domain:
         return None
     catalog = environment.catalog
-    found = catalog.objects.get(numbering.relation_of_type(catalog, type_.domain) or 0)
+    found = catalog.objects.get(derived_oids.relation_of_type(catalog, type_.domain) or 0)
     return found if isinstance(found, Table | View) else None
 
 

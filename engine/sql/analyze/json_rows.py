@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from catalog.functions import registry
 from catalog.functions.base import Function, Trait
-from catalog.functions.json_making import JSON_LINE, ROW_TO_JSON, is_settled, is_structured
+from catalog.functions.json_constructors import JSON_LINE, ROW_TO_JSON, is_settled, is_structured
 from catalog.functions.registry import has_trait
 from catalog.functions.variadic_arrays import TWINS
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
-from catalog.types.naming import holds_names
+from catalog.types.named_objects import holds_names
 from engine.sql import ast, tree
 from engine.sql.analyze.errors import refuse
 from engine.sql.analyze.scope import row_columns

@@ -14,7 +14,7 @@ from catalog import types
 from catalog.errors import SqlError
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.types.array import read_array
 from catalog.types.base import EMPTY_ARRAY, Array, FormatSettings
 from catalog.types.long_values import LONG
@@ -129,7 +129,7 @@ def _row_type(environment: Environment, text: str) -> int:
         relation, is_array = environment.find_relation(schema, names[-1][1:]), True
     if relation is None:
         raise SqlError("42704", f'type "{text}" does not exist')
-    return numbering.row_array_type(relation.oid) if is_array else numbering.row_type(relation.oid)
+    return derived_oids.row_array_type(relation.oid) if is_array else derived_oids.row_type(relation.oid)
 
 
 def _only_name(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catalog.schema import FIRST_USER_OID
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.types import oids
 from engine.sql import tree
 from engine.sql.tree_walk import children
@@ -18,11 +18,11 @@ Reference = tuple[int, int, int]  # catalog (its OID), object, column or 0
 _Levels = tuple[tuple[tree.RangeEntry, ...], ...]
 
 _NAMED = {
-    oids.REGCLASS: numbering.PG_CLASS,
-    oids.REGTYPE: numbering.PG_TYPE,
-    oids.REGPROC: numbering.PG_PROC,
-    oids.REGPROCEDURE: numbering.PG_PROC,
-    oids.REGNAMESPACE: numbering.PG_NAMESPACE,
+    oids.REGCLASS: derived_oids.PG_CLASS,
+    oids.REGTYPE: derived_oids.PG_TYPE,
+    oids.REGPROC: derived_oids.PG_PROC,
+    oids.REGPROCEDURE: derived_oids.PG_PROC,
+    oids.REGNAMESPACE: derived_oids.PG_NAMESPACE,
 }
 _CONVERSIONS = (tree.RelabelType, tree.CoerceViaIO, tree.CoerceToDomain, tree.ArrayCoerce, tree.RowExpr)
 
@@ -42,28 +42,28 @@ def _gather(node: object, levels: _Levels, found: set[Reference]) -> None:
     if isinstance(node, tree.Var):
         _column(node, levels, found)
     elif isinstance(node, tree.RangeTable):
-        found.add((numbering.PG_CLASS, node.table.oid, 0))
+        found.add((derived_oids.PG_CLASS, node.table.oid, 0))
     elif isinstance(node, tree.RangeSubquery) and node.view is not None:
-        found.add((numbering.PG_CLASS, node.view, 0))
+        found.add((derived_oids.PG_CLASS, node.view, 0))
         return
     elif isinstance(node, tree.RangeJoin):  # of its columns those count that USING has merged, and those that are used
         for expression in node.expressions[: node.merged]:
             _gather(expression, levels, found)
         return
     elif isinstance(node, tree.FuncExpr | tree.Aggref | tree.WindowFunc):
-        found.add((numbering.PG_PROC, node.function.oid, 0))
+        found.add((derived_oids.PG_PROC, node.function.oid, 0))
     elif isinstance(node, tree.NextValueExpr):
-        found.add((numbering.PG_CLASS, node.sequence, 0))
+        found.add((derived_oids.PG_CLASS, node.sequence, 0))
     elif isinstance(node, tree.Const):
-        found.add((numbering.PG_TYPE, node.type.declared, 0))
+        found.add((derived_oids.PG_TYPE, node.type.declared, 0))
         if node.type.oid in _NAMED and isinstance(node.value, int):
             found.add((_NAMED[node.type.oid], node.value, 0))
     elif isinstance(node, _CONVERSIONS):
-        found.add((numbering.PG_TYPE, node.type.declared, 0))
+        found.add((derived_oids.PG_TYPE, node.type.declared, 0))
     elif isinstance(node, tree.CollateExpr):
-        found.add((numbering.PG_COLLATION, node.collation, 0))
+        found.add((derived_oids.PG_COLLATION, node.collation, 0))
     elif isinstance(node, tree.RangeFunction):  # its column definition list
-        found.update((numbering.PG_COLLATION, column.collation, 0) for column in node.columns if column.collation)
+        found.update((derived_oids.PG_COLLATION, column.collation, 0) for column in node.columns if column.collation)
     _inside(node, levels, found)
 
 
@@ -81,6 +81,6 @@ def _column(node: tree.Var, levels: _Levels, found: set[Reference]) -> None:
         for part in (entry.expressions[node.column - 1],) if node.column else entry.expressions:
             _gather(part, below, found)
     elif isinstance(entry, tree.RangeTable):
-        found.add((numbering.PG_CLASS, entry.table.oid, max(node.column, 0)))
+        found.add((derived_oids.PG_CLASS, entry.table.oid, max(node.column, 0)))
     elif isinstance(entry, tree.RangeSubquery) and entry.view is not None:
-        found.add((numbering.PG_CLASS, entry.view, max(node.column, 0)))
+        found.add((derived_oids.PG_CLASS, entry.view, max(node.column, 0)))

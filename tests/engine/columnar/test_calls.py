@@ -19,7 +19,7 @@ from catalog.errors import SqlError
 from catalog.memory import UNLIMITED, meter
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.columnar import hearing
+from engine.columnar import worker_answers
 from engine.columnar.interface import ColumnarQuery, UdfSignature
 from engine.columnar.worker import calls
 from tests.engine.columnar.conftest import Database, query
@@ -313,6 +313,6 @@ async def test_a_function_ends_with_its_query(database: Database, arguments: tup
 
 
 async def test_a_worker_that_goes_on_is_noticed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "CANCEL_SECONDS", 30.0)
-    monkeypatch.setattr(hearing, "CANCEL_PATIENCE", 30.0)
+    monkeypatch.setattr(worker_answers, "CANCEL_SECONDS", 30.0)
+    monkeypatch.setattr(worker_answers, "CANCEL_PATIENCE", 30.0)
     assert await worked_after_cancel(database, IN_ONE_STEP, 2.0) >= 1.5

@@ -21,7 +21,7 @@ from catalog.errors import SqlError
 from catalog.schema import Column, Layout, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
-from engine.columnar import client, hearing
+from engine.columnar import client, worker_answers
 from engine.columnar.client import ALONE_PATIENCE, WorkerClient
 from engine.columnar.feed import FedTable
 from engine.columnar.frames import Buffer, Header
@@ -330,7 +330,7 @@ async def test_a_killed_worker_comes_back_with_everything(database: Database) ->
 async def test_a_worker_that_does_not_hear_that_a_query_is_cancelled_is_replaced(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr(worker_answers, "CANCEL_SECONDS", 0.2)
     wanted = query("SELECT 1 AS a", [(23, "INTEGER")])
     for stopped in (False, True):
         stream = await database.client.batches(query(ENDLESS, [(20, "BIGINT")]), (), database.store.current)

@@ -23,7 +23,7 @@ from catalog.errors import SqlError
 from catalog.schema import Column, Layout, Table, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
-from engine.columnar import client, hearing
+from engine.columnar import client, worker_answers
 from engine.columnar.client import VERSIONS_KEPT
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.columnar.virtual import batch_of
@@ -150,7 +150,7 @@ async def statements(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     wanted = path / "wanted"
     with pytest.MonkeyPatch.context() as patch:
         faulty_worker.use(patch, wanted)
-        patch.setattr(hearing, "PATIENCE_SECONDS", 0.5)
+        patch.setattr(worker_answers, "PATIENCE_SECONDS", 0.5)
         patch.setattr(stillness, "STILL_SECONDS", 2.0)
         store = open_store(path)
         worker = client.WorkerClient(store, str(path / "columnar"), memory_limit=512 << 20, threads=2)

@@ -16,14 +16,14 @@ import pyarrow as pa
 import pytest
 
 from catalog.errors import SqlError
+from engine.storage.branch_storage import LEANS
 from engine.storage.checkpoint import Checkpoint, FormatTooNew
+from engine.storage.directory_lock import DirectoryInUse
 from engine.storage.edits import Edits
 from engine.storage.flush import Flusher
 from engine.storage.keys import encode_row_numbers, prefix_range, row_number_key, storage_prefix
-from engine.storage.leaning import LEANS
-from engine.storage.locking import DirectoryInUse
+from engine.storage.lmdb_writer import delete_slice
 from engine.storage.memtable import Memtable
-from engine.storage.writing import delete_slice
 from replication.files import Files
 from tests.engine.storage.harness import Store, key
 

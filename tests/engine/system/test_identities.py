@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from catalog.system import identities, numbering
+from catalog.system import derived_oids, identities
 from tests.engine.system.conftest import Pair, rich_pair
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -105,8 +105,8 @@ def test_names_follow_what_is_renamed(pair) -> None:
 
 
 def test_one_function_is_identified_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = identities._sources(numbering.PG_PROC)
+    every = identities._sources(derived_oids.PG_PROC)
     rows = {oid: list(identities._function_rows(line)) for oid, line in every.items()}
     monkeypatch.delattr(identities, "_sources")
-    assert {oid: identities._built_in_object(numbering.PG_PROC, oid) for oid in rows} == rows
-    assert not identities._built_in_object(numbering.PG_PROC, 1)
+    assert {oid: identities._built_in_object(derived_oids.PG_PROC, oid) for oid in rows} == rows
+    assert not identities._built_in_object(derived_oids.PG_PROC, 1)

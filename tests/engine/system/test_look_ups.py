@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from catalog.system.finding import look_ups
+from catalog.system.object_search import look_ups
 from engine.system_views.rows import SMALL_ITEMS, WHOLE_ITEMS
 from tests.samples import some
 from tests.server import ShoalServer

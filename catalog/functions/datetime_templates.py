@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.datetime_fields import iso_week_start
-from catalog.functions.datetime_formatting import DAYS, MONTHS, ROMAN_MONTHS
+from catalog.functions.datetime_output import DAYS, MONTHS, ROMAN_MONTHS
 from catalog.functions.format_templates import ACTION, SEPARATOR, SPACE, Node, date_template, is_separator
 from catalog.functions.registry import implement
 from catalog.types.datetime import (

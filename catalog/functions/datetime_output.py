@@ -16,7 +16,7 @@ from catalog.functions.base import CallContext, Side, udf_name
 from catalog.functions.datetime_fields import iso_week_start, iso_year_and_week
 from catalog.functions.duckdb_sql import bind_once
 from catalog.functions.format_templates import ACTION, Node, date_template
-from catalog.functions.number_formatting import ordinal_suffix
+from catalog.functions.number_output import ordinal_suffix
 from catalog.functions.registry import implement
 from catalog.types.base import Interval, TypeRef
 from catalog.types.datetime import (

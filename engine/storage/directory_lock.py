@@ -31,7 +31,7 @@ def lock_directory(path: str) -> int:
     """Makes the directory if need be and takes its lock until the descriptor is closed. Raises DirectoryInUse.
 
     Where a server was killed, what it has started to write its tables has the lock for a moment more
-    (engine/storage/writing.py): that is waited for.
+    (engine/storage/lmdb_writer.py): that is waited for.
     """
     os.makedirs(path, 0o700, exist_ok=True)
     fd = os.open(os.path.join(path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,5 +1,5 @@
-"""Bulk statements in what branches share: what they overwrite is kept for the branches (engine/storage/leaning.py).
-`add_differences` does that for a branch of long ago.
+"""Bulk statements in what branches share: what they overwrite is kept for the branches
+(engine/storage/branch_storage.py). `add_differences` does that for a branch of long ago.
 
 Single writes are looked at when they are sequenced; a run is a file, so it brings another one with what was under its
 keys. The table locks that bulk statements hold keep both as they are until the transaction is over, and CREATE DATABASE
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.storage.branch_storage import moved_keys
 from engine.storage.columns import one_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range
-from engine.storage.leaning import moved_keys
 from engine.storage.merging import Pair, side_by_side
 from engine.storage.newest import NewestRows
 

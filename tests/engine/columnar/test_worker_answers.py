@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.columnar import hearing
-from engine.columnar.hearing import Hearing
+from engine.columnar import worker_answers
+from engine.columnar.worker_answers import Hearing
 
 WITHIN = 30.0  # seconds
 PID = os.getpid()
@@ -20,7 +20,7 @@ class Worker:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("CANCEL_SECONDS", "PATIENCE_SECONDS", "LAST_SECONDS", "AGAIN_SECONDS"):
-            monkeypatch.setattr(hearing, name, 0.05)
+            monkeypatch.setattr(worker_answers, name, 0.05)
         self.hears = True
         self.asked = 0
         self.replaced = asyncio.Event()
@@ -70,7 +70,7 @@ async def test_one_that_a_cancelled_query_holds_is_replaced(monkeypatch: pytest.
 
 async def test_others_who_ask_do_not_put_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch)
-    monkeypatch.setattr(hearing, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(worker_answers, "PATIENCE_SECONDS", 0.5)
     worker.hears = False
     for number in range(1000):
         worker.hearing.note_cancel(number, PID) if number % 2 else worker.hearing.ask(PID)

@@ -9,9 +9,9 @@ not there is looked for in what it leans on:
 
 The first of the three that knows a key decides; a deletion is known too. So a branch costs its own changes, and those
 of its parent: the first time that a key of S is written after the branch was made, the same entry of the changelog puts
-what was there until then into P' (`Tablespace.sequence`; bulk runs: engine/bulk/keeping.py). Nothing is asked
-of S', and nothing of the branch's transactions: who writes to S alone writes to P', under the same lock. Followers,
-recovery and the past apply what the entry says, and need to know nothing of it.
+what was there until then into P' (`Tablespace.sequence`; bulk runs: engine/bulk/branch_preservation.py). Nothing is
+asked of S', and nothing of the branch's transactions: who writes to S alone writes to P', under the same lock.
+Followers, recovery and the past apply what the entry says, and need to know nothing of it.
 
 Which storage id leans on which is a row of the tablespace that has both: storage id BASES + S' -> S. `Leaning` is what
 a tablespace knows of these rows. Storage ids are never reused, so what leaned once may stay known: the past is still
@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from catalog.rows import BASES
 from engine.storage.columns import Column, one_array
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix, successor
-from engine.storage.writing import LEANS
+from engine.storage.lmdb_writer import LEANS
 
 KEEPS = 0xC0  # from which on they are what a parent had
 _LEANS, _KEEPS = LEANS << 24, KEEPS << 24

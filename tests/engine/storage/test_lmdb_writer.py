@@ -17,7 +17,7 @@ from catalog import stillness
 from catalog.errors import SqlError
 from engine.storage import checkpoint
 from engine.storage.checkpoint import Checkpoint
-from engine.storage.locking import DirectoryInUse, lock_directory
+from engine.storage.directory_lock import DirectoryInUse, lock_directory
 from engine.storage.memtable import Memtable
 from engine.storage.views import Layer
 from tests.engine.storage.harness import Store, key
@@ -61,7 +61,7 @@ def the_child() -> int:
     for child in children:
         with contextlib.suppress(FileNotFoundError):
             names[child] = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
-    return next(child for child, name in names.items() if b"engine.storage.writing" in name)
+    return next(child for child, name in names.items() if b"engine.storage.lmdb_writer" in name)
 
 
 def test_writes_deletions_and_drops_arrive(tables: Checkpoint) -> None:

@@ -1,8 +1,8 @@
 """Writing into LMDB: here, or in a process of its own.
 
-    python -m engine.storage.writing DIRECTORY MAP_BYTES put COMMIT_BYTES
-    python -m engine.storage.writing DIRECTORY MAP_BYTES delete KEYS NAME ...
-    python -m engine.storage.writing DIRECTORY MAP_BYTES pack KEYS FROM UPTO
+    python -m engine.storage.lmdb_writer DIRECTORY MAP_BYTES put COMMIT_BYTES
+    python -m engine.storage.lmdb_writer DIRECTORY MAP_BYTES delete KEYS NAME ...
+    python -m engine.storage.lmdb_writer DIRECTORY MAP_BYTES pack KEYS FROM UPTO
 
 py-lmdb lets go of the interpreter for each key that it puts or deletes and has to win it back from the engine's thread,
 which then loses as much: 400,000 keys take 0.2 s alone, and 4 s beside a busy thread, which works at three quarters of
@@ -45,7 +45,8 @@ DROP_PAUSE = 0.01  # seconds between two slices
 PACKED_BYTES = 8 << 20  # of values, from which on a slice that is packed is large enough
 ENTRY_BYTES = 64  # of a key and what LMDB keeps beside it
 LEANS = 0x80
-"""The first byte of keys from which on they lean (engine/storage/leaning.py): their deletions are empty values."""
+"""The first byte of keys from which on they lean (engine/storage/branch_storage.py): their deletions are empty
+values."""
 
 FLUSHED, DROP = b"flushed", b"drop"
 MAP_FULL, DISK, OTHER = "map-full", "disk", "other"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from engine.bulk.thread import BulkThread
 from engine.ddl.context import CopyStorage
+from engine.storage.branch_storage import moved_keys
 from engine.storage.columns import Column
 from engine.storage.keys import storage_prefix
-from engine.storage.leaning import moved_keys
 from engine.storage.runs import BulkRunWriter
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from catalog.schema import (
     Table,
     View,
 )
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import system_table
 from catalog.system.relations import system_relations
@@ -102,16 +102,16 @@ def _user_types(catalog: Catalog) -> Iterable[int]:
 def _of_type(catalog: Catalog, value: object) -> Iterable[int]:
     """The relation of a row type, or of its array; the user type itself, or that of an array."""
     oid = cast(int, value)
-    if not numbering.ROW_TYPES <= oid < numbering.RULES:
+    if not derived_oids.ROW_TYPES <= oid < derived_oids.RULES:
         entry = catalog.user_types.get(oid)
         if entry is not None and entry.definition is None:
             return [item.oid for item in catalog.extensions.values()]
         return () if entry is None else (cast(Enum, entry.definition).oid,)
-    return (oid - (numbering.ARRAY_TYPES if oid >= numbering.ARRAY_TYPES else numbering.ROW_TYPES),)
+    return (oid - (derived_oids.ARRAY_TYPES if oid >= derived_oids.ARRAY_TYPES else derived_oids.ROW_TYPES),)
 
 
 def _of_rule(_: Catalog, value: object) -> Iterable[int]:
-    return (cast(int, value) - numbering.RULES,)
+    return (cast(int, value) - derived_oids.RULES,)
 
 
 def _of_constraint(catalog: Catalog, value: object) -> Iterable[int]:
@@ -154,11 +154,11 @@ def _dependent(catalog: Catalog, value: object) -> Iterable[int]:
     oid = cast(int, value)
     if oid < FIRST_USER_OID:
         return [item.oid for item in catalog.extensions.values()]
-    if oid >= numbering.DEFAULTS:
+    if oid >= derived_oids.DEFAULTS:
         return _with_defaults(catalog)
     found = [oid, *_of_constraint(catalog, oid)]
-    if oid >= numbering.RULES:
-        found.append(oid - numbering.RULES)
+    if oid >= derived_oids.RULES:
+        found.append(oid - derived_oids.RULES)
     index = catalog.objects.get(oid)
     if isinstance(index, Index):
         found.append(index.table)
@@ -193,8 +193,8 @@ def _with_defaults(catalog: Catalog) -> Iterable[int]:
 def _find_by_identity(catalog: Catalog, value: object) -> Iterable[int]:
     """Whose identities (of columns, types, rules, defaults, ...) have this OID."""
     oid = cast(int, value)
-    within = _with_defaults(catalog) if oid >= numbering.DEFAULTS else ()
-    rule = (oid - numbering.RULES,) if numbering.RULES <= oid < numbering.DEFAULTS else ()
+    within = _with_defaults(catalog) if oid >= derived_oids.DEFAULTS else ()
+    rule = (oid - derived_oids.RULES,) if derived_oids.RULES <= oid < derived_oids.DEFAULTS else ()
     extensions = [item.oid for item in catalog.extensions.values()]
     found = (*_relation(catalog, oid), *_of_type(catalog, oid), *_of_constraint(catalog, oid), *rule, *within)
     return tuple(dict.fromkeys((*found, *extensions, catalog.database)))

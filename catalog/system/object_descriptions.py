@@ -14,7 +14,7 @@ from catalog.functions.registry import implements
 from catalog.functions.system import shown_type
 from catalog.functions.system_lookups import Row, find
 from catalog.schema import VirtualTable
-from catalog.system import numbering
+from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import system_table
 from catalog.system.lookups import format_type, look_up, register
@@ -26,14 +26,14 @@ _RELATION_WORDS = {
 _CLASS, _ATTRIBUTE = system_table("pg_class"), system_table("pg_attribute")
 _CONSTRAINT, _DEFAULT, _RULE = system_table("pg_constraint"), system_table("pg_attrdef"), system_table("pg_rewrite")
 _NAMED: dict[int, tuple[str, VirtualTable, str]] = {
-    numbering.PG_PROC: ("function", internal.FUNCTION_NAMES, "signature"),
-    numbering.PG_OPERATOR: ("operator", internal.OPERATOR_NAMES, "signature"),
-    numbering.PG_NAMESPACE: ("schema", internal.SCHEMA_NAMES, "name"),
-    numbering.PG_AUTHID: ("role", internal.ROLE_NAMES, "name"),
-    numbering.PG_COLLATION: ("collation", internal.COLLATION_NAMES, "shown"),
-    numbering.PG_DATABASE: ("database", system_table("pg_database"), "datname"),
-    numbering.PG_TABLESPACE: ("tablespace", system_table("pg_tablespace"), "spcname"),
-    numbering.PG_EXTENSION: ("extension", system_table("pg_extension"), "extname"),
+    derived_oids.PG_PROC: ("function", internal.FUNCTION_NAMES, "signature"),
+    derived_oids.PG_OPERATOR: ("operator", internal.OPERATOR_NAMES, "signature"),
+    derived_oids.PG_NAMESPACE: ("schema", internal.SCHEMA_NAMES, "name"),
+    derived_oids.PG_AUTHID: ("role", internal.ROLE_NAMES, "name"),
+    derived_oids.PG_COLLATION: ("collation", internal.COLLATION_NAMES, "shown"),
+    derived_oids.PG_DATABASE: ("database", system_table("pg_database"), "datname"),
+    derived_oids.PG_TABLESPACE: ("tablespace", system_table("pg_tablespace"), "spcname"),
+    derived_oids.PG_EXTENSION: ("extension", system_table("pg_extension"), "extname"),
     3600: ("text search dictionary", system_table("pg_ts_dict"), "dictname"),
     3601: ("text search parser", system_table("pg_ts_parser"), "prsname"),
     3602: ("text search configuration", system_table("pg_ts_config"), "cfgname"),
@@ -82,21 +82,21 @@ def _describe_arguments(arguments: list[str]) -> str:
     on = _column(_CONSTRAINT, "conrelid", "o")
     constraint = f"'constraint ' || {_column(_CONSTRAINT, 'conname', 'o')}"
     cases = {
-        numbering.PG_CLASS: f"CASE WHEN {part} = 0 THEN {_relation_sql(oid)} ELSE {_column_sql(oid, part)} END",
-        numbering.PG_TYPE: f"CASE WHEN {look_up(_TYPE, 'typname', oid)} IS NOT NULL "
+        derived_oids.PG_CLASS: f"CASE WHEN {part} = 0 THEN {_relation_sql(oid)} ELSE {_column_sql(oid, part)} END",
+        derived_oids.PG_TYPE: f"CASE WHEN {look_up(_TYPE, 'typname', oid)} IS NOT NULL "
         f"THEN 'type ' || {format_type(oid, 'NULL')} END",
-        numbering.PG_CONSTRAINT: _part_sql(
+        derived_oids.PG_CONSTRAINT: _part_sql(
             _CONSTRAINT,
             oid,
             f"CASE WHEN {on} = 0 THEN {constraint} ELSE {constraint} || ' on ' || {_relation_sql(on)} END",
         ),
-        numbering.PG_ATTRDEF: _part_sql(
+        derived_oids.PG_ATTRDEF: _part_sql(
             _DEFAULT,
             oid,
             "'default value for ' || "
             + _column_sql(_column(_DEFAULT, "adrelid", "o"), _column(_DEFAULT, "adnum", "o")),
         ),
-        numbering.PG_REWRITE: _part_sql(
+        derived_oids.PG_REWRITE: _part_sql(
             _RULE,
             oid,
             f"'rule ' || {_column(_RULE, 'rulename', 'o')} || ' on ' || "
@@ -142,9 +142,9 @@ def _column_of(call: CallContext, relation: int, number: int) -> str | None:
 
 @implements("pg_describe_object", needs_session=True)
 def _describe(call: CallContext, kind: int, oid: int, part: int) -> str | None:
-    if kind == numbering.PG_CLASS:
+    if kind == derived_oids.PG_CLASS:
         return _relation(call, oid) if part == 0 else _column_of(call, oid, part)
-    if kind == numbering.PG_TYPE:
+    if kind == derived_oids.PG_TYPE:
         return None if _one(call, _TYPE, oid) is None else f"type {shown_type(call, oid, None)}"
     if kind in _NAMED:
         word, table, name = _NAMED[kind]
@@ -156,7 +156,7 @@ def _describe(call: CallContext, kind: int, oid: int, part: int) -> str | None:
 def _describe_part(call: CallContext, kind: int, oid: int) -> str | None:
     """What belongs to a relation or a type."""
     tables = {
-        numbering.PG_CONSTRAINT: _CONSTRAINT, numbering.PG_ATTRDEF: _DEFAULT, numbering.PG_REWRITE: _RULE,
+        derived_oids.PG_CONSTRAINT: _CONSTRAINT, derived_oids.PG_ATTRDEF: _DEFAULT, derived_oids.PG_REWRITE: _RULE,
     }  # fmt: skip
     table = tables.get(kind)
     row = None if table is None else _one(call, table, oid)
