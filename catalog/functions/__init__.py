@@ -27,7 +27,7 @@ A call of a function with neither is refused by name (0A000).
     citext.py, hstore.py, pgcrypto.py, uuid_ossp.py    extensions
     system.py, system_lookups.py, system_rows.py, sizes.py, history.py, statement_statistics.py    what the node knows
     sequences.py, large_objects.py, advisory_locks.py, notify_functions.py, snapshots.py, change_streams.py,
-                      bulk_access.py functions that ask the session
+                      bulk_access.py    functions that ask the session
     various.py    small functions of no other family
 
 Each module of this package is imported when an implementation is first asked for, and registers what it has.
