@@ -148,7 +148,7 @@ add = _Found.add
 _Found.add = lambda self, item, key, before, after: add(self, item, key, None, after)
 """,
     "the last change of a part is dropped": """
-from engine.changes import reading, record
+from engine.changes import record, stream_reader
 decode = record.decode_changes
 def short(body, place):
     found = list(decode(body, place))
@@ -161,10 +161,10 @@ parts = Log.parts
 Log.parts = lambda self, reader, after: parts(self, reader, after - 1)
 """,
     "a limit cuts a transaction": """
-from engine.changes import reading
+from engine.changes import stream_reader
 from itertools import islice
-read = reading.read
-reading.read = lambda changes, reader, stream, wanted, cut: islice(
+read = stream_reader.read
+stream_reader.read = lambda changes, reader, stream, wanted, cut: islice(
     read(changes, reader, stream, wanted, cut), wanted.limit)
 """,
 }
