@@ -53,11 +53,14 @@ class ClusterError(Exception):
 
 
 class Part:
-    """One process. `start` returns when its port is open."""
+    """One process. `start` returns when its port is open, and so is the one of HTTP or of its console (`other_port`)."""
 
-    def __init__(self, name: str, port: int, command: Sequence[str], log: pathlib.Path) -> None:
+    def __init__(
+        self, name: str, port: int, command: Sequence[str], log: pathlib.Path, other_port: int | None = None
+    ) -> None:
         self.name = name
         self.port = port
+        self.ports = [port] if other_port is None else [port, other_port]
         self.command = list(command)
         self.log = log
         self.ended_at: float | None = None  # time.monotonic(), when it has ended by itself
@@ -71,7 +74,7 @@ class Part:
         """Raises ClusterError with what it said last."""
         self.launch()
         deadline = time.monotonic() + START_SECONDS
-        while not is_open(self.port):
+        while not all(map(is_open, self.ports)):
             if self.status() is not None or time.monotonic() > deadline:
                 self.stop()
                 lines = self.log.read_text(errors="replace").strip().splitlines()
@@ -129,9 +132,10 @@ class Cluster:
             options = ["--node", name, "--data", str(data / name), "--listen", f"127.0.0.1:{port + number}"]
             admin = ["--admin", f"127.0.0.1:{port + ADMIN + number}"]
             command = [*shoal, "serve", *options, *admin, "--cluster", self.address, "--store", store]
-            self.nodes.append(Part(name, port + number, command, logs / f"{name}.log"))
+            self.nodes.append(Part(name, port + number, command, logs / f"{name}.log", port + ADMIN + number))
         options = ["--listen", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{port + 10}"]
-        self.router = Part("router", port, [*shoal, "router", "--cluster", self.address, *options], logs / "router.log")
+        command = [*shoal, "router", "--cluster", self.address, *options]
+        self.router = Part("router", port, command, logs / "router.log", port + 10)
         self._data = data
 
     def parts(self) -> list[Part]:
