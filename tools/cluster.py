@@ -53,7 +53,7 @@ class ClusterError(Exception):
 
 
 class Part:
-    """One process. `start` returns when its port is open, and so is the one of HTTP or of its console (`other_port`)."""
+    """One process. `start` returns when its port is open, and that of HTTP or of its console (`other_port`) too."""
 
     def __init__(
         self, name: str, port: int, command: Sequence[str], log: pathlib.Path, other_port: int | None = None
