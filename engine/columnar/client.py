@@ -194,9 +194,7 @@ class _Stream:
         LIST, or failed by its own plan, before anything came; raises what has happened otherwise."""
         if self._fatal and not self._begun and not self.plainly:
             self.plainly = True
-            self._ended = False
-            self._error = None
-            await self._client.send(self)
+            await self._send_again()
             return
         if isinstance(error, SqlError) and error.sqlstate == "53200" and not self._begun and self._may_run_alone():
             if self._opened or not self.alone:
@@ -205,21 +203,21 @@ class _Stream:
                 await asyncio.sleep(OPENING_PAUSE)
             if self._closed:
                 raise error
-            self._ended = False
-            self._error = None
-            await self._client.send(self)
+            await self._send_again()
             return
         if isinstance(error, SqlError) and error.sqlstate == "0A000" and not self._begun:
             if not self.request.turn(error):
                 raise error
-            self._ended = False
-            await self._client.send(self)
+            await self._send_again()
             return
         if not isinstance(error, _Loss):
             raise error
         if self._begun or self._losses >= MOST_LOSSES:
             raise error.error("ran this query")
         self._losses += 1 if error.reason == "grown" else MOST_LOSSES
+        await self._send_again()
+
+    async def _send_again(self) -> None:
         self._ended = False
         self._error = None
         await self._client.send(self)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-from typing import Any
-
 import pytest
 
-from engine.columnar import client
+from tests.engine.columnar import small_worker
 
 PROGRAM = """
 import sys
@@ -35,10 +32,4 @@ main()
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that start from now on are such."""
-    start = subprocess.Popen
-
-    def start_defective(command: list[str], **more: Any) -> Any:
-        place = command.index("-m")
-        return start([*command[:place], "-c", PROGRAM, *command[place + 2 :]], **more)
-
-    monkeypatch.setattr(client.subprocess, "Popen", start_defective)
+    small_worker.use_program(monkeypatch, PROGRAM)

@@ -24,11 +24,15 @@ main()
 
 def use(monkeypatch: pytest.MonkeyPatch, limit: int, idle: int, spare: int = 4096) -> None:
     """Workers that start from now on have these limits; in MB."""
-    start = subprocess.Popen
-    program = PROGRAM.format(limit=limit, idle=idle, spare=spare)
+    use_program(monkeypatch, PROGRAM.format(limit=limit, idle=idle, spare=spare))
 
-    def start_with_limits(command: list[str], **more: Any) -> Any:
+
+def use_program(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Workers that start from now on run this program, which calls the worker's own."""
+    start = subprocess.Popen
+
+    def start_program(command: list[str], **more: Any) -> Any:
         place = command.index("-m")
         return start([*command[:place], "-c", program, *command[place + 2 :]], **more)
 
-    monkeypatch.setattr(client.subprocess, "Popen", start_with_limits)
+    monkeypatch.setattr(client.subprocess, "Popen", start_program)
