@@ -41,7 +41,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from catalog.durations import durations
 from catalog.errors import SqlError
@@ -341,15 +341,20 @@ class LocalChangelog:
         entry = next(self.entries(lsn - 1, lsn))
         return entry.hash, entry.header.commit_time
 
-    def find_bulk(self, name: str) -> str:
-        """The path of the bulk segment of an entry that can be read. Raises XX001."""
-        path = self.bulk_path(name)
-        if os.path.exists(path):
-            return path
+    @contextlib.contextmanager
+    def open_bulk(self, name: str) -> Iterator[str]:
+        """A path by which the bulk segment of an entry that can be read is opened, as often as one likes, until the
+        context ends: the thread for files may move or remove the file meanwhile. Raises XX001."""
+        with self._open_bulk(name) as file:
+            yield f"/dev/fd/{file.fileno()}"
+
+    def _open_bulk(self, name: str) -> BinaryIO:
+        with contextlib.suppress(FileNotFoundError):
+            return open(self.bulk_path(name), "rb")
         kept = os.path.join(self._directory, KEPT)
         for found in os.listdir(kept) if os.path.isdir(kept) else ():
             if found.partition("-")[2] == name:
-                return os.path.join(kept, found)
+                return open(os.path.join(kept, found), "rb")
         raise damaged_changelog_error(f'bulk segment "{name}" is missing')
 
     def close(self) -> None:

@@ -264,9 +264,11 @@ class FileStore:
     def run_later(self, work: Callable[[], None]) -> None:
         """Runs work of this store behind what its threads do now; nobody waits for it."""
         try:
-            self._threads.submit(work)
+            started = self._threads.submit(work)
         except RuntimeError:  # shut down: it is quick, and better than to leave files behind
             work()
+        else:
+            started.add_done_callback(lambda _: work() if started.cancelled() else None)  # shut down before it began
 
     # --- what the threads do: everything below raises OSError -----------------------------------------------------
 

@@ -100,10 +100,12 @@ class SegmentLog:
 
     async def fetch_bulk(self, name: str, path: str) -> None:
         """A bulk segment as a file of its own."""
-        await asyncio.to_thread(shutil.copyfile, self._log.find_bulk(name), path)
+        with self._log.open_bulk(name) as segment:
+            await asyncio.to_thread(shutil.copyfile, segment, path)
 
     async def put_bulk(self, name: str, store: ChangelogStore, target: str) -> None:
-        await store.put_file(target, self._log.find_bulk(name))
+        with self._log.open_bulk(name) as segment:
+            await store.put_file(target, segment)
 
 
 def _next_entries(entries: Iterator[SegmentEntry]) -> list[SegmentEntry]:

@@ -23,6 +23,11 @@ def _lsns(log: LocalChangelog, after: int, upto: int) -> list[int]:
     return [entry.header.lsn for entry in log.entries(after, upto)]
 
 
+def _bulk(log: LocalChangelog, name: str) -> bytes:
+    with log.open_bulk(name) as path:
+        return Path(path).read_bytes()
+
+
 def test_what_is_held_outlives_being_retired(tmp_path: Path) -> None:
     log = Harness(tmp_path)
     log.log.hold("reader", 100)
@@ -78,14 +83,40 @@ def test_bulk_segments_stay_while_their_entries_are_held(tmp_path: Path) -> None
     _close(log)
     again = Harness(tmp_path)
     assert again.log.bulk_names() == []
-    assert Path(again.log.find_bulk("run")).read_bytes() == b"rows"
+    assert _bulk(again.log, "run") == b"rows"
     again.write(201, 500)
     again.log.retire(500)
     _close(again)
     last = Harness(tmp_path)
     with pytest.raises(SqlError, match='"run" is missing'):
-        last.log.find_bulk("run")
+        _bulk(last.log, "run")
     _close(last)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_an_open_bulk_segment_can_be_read_whatever_becomes_of_it(held: bool, tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 20)
+    if held:
+        log.log.hold("reader", 0)
+    Path(log.log.bulk_path("run")).write_bytes(b"rows")
+    with log.log.open_bulk("run") as path:
+        log.log.drop_bulk("run", 15)
+        _close(log)
+        assert log.log.bulk_names() == []
+        assert [Path(path).read_bytes() for _ in range(2)] == [b"rows"] * 2
+
+
+def test_bulk_segments_are_read_while_they_are_moved_to_the_held_ones(tmp_path: Path) -> None:
+    log = Harness(tmp_path)
+    log.write(1, 20)
+    log.log.hold("reader", 0)
+    names = [f"run{number}" for number in range(1000)]
+    for name in names:
+        Path(log.log.bulk_path(name)).write_bytes(name.encode())
+        log.log.drop_bulk(name, 15)
+    assert [_bulk(log.log, name).decode() for name in reversed(names)] == names[::-1]
+    _close(log)
 
 
 def test_entries_whose_files_have_gone_are_not_whole(tmp_path: Path) -> None:
@@ -108,7 +139,7 @@ def test_entries_whose_files_have_gone_are_not_whole(tmp_path: Path) -> None:
     again.log.hold("reader", 11)
     again.log.retire(20)
     assert again.log.first_complete_lsn() == 11
-    assert Path(again.log.find_bulk("kept")).read_bytes() == b"rows"
+    assert _bulk(again.log, "kept") == b"rows"
     again.log.hold("reader", None)
     assert again.log.first_complete_lsn() == 13
     again.log.drop_bulk("late", 15)

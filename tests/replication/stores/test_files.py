@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from replication.interface import ObjectExistsError, ObjectMissingError, StoreFullError, StoreUnavailableError
-from replication.stores.files import FileStore
+from replication.stores.files import THREADS, FileStore
 from replication.stores.store_files import StoreFiles
 
 
@@ -140,7 +140,30 @@ async def test_a_full_disk_writes_nothing_and_recovers(
     await store.put("a/b", b"y")
     assert await store.get("a/b") == b"y"
     await store.close()
-    assert os.listdir(os.path.join(store.directory, "~incoming")) == []
+    await incoming_is_empty(store)
+
+
+async def incoming_is_empty(store: FileStore) -> None:
+    """`close` does not wait for what a thread does at that moment."""
+    deadline = time.monotonic() + 10
+    while (left := os.listdir(os.path.join(store.directory, "~incoming"))) and time.monotonic() < deadline:
+        await asyncio.sleep(0.001)
+    assert left == []
+
+
+async def test_a_file_that_waits_for_a_thread_to_be_removed_is_removed_at_close(store: FileStore) -> None:
+    await store.put("a/b", b"x")
+    incoming = store.receive()
+    go_on = threading.Event()
+    busy = [asyncio.ensure_future(store.run(go_on.wait, 10)) for _ in range(THREADS)]
+    await asyncio.sleep(0)
+    store.run_later(incoming.discard)
+    try:
+        await store.close()
+        assert os.listdir(os.path.join(store.directory, "~incoming")) == []
+    finally:
+        go_on.set()
+    await asyncio.gather(*busy)
 
 
 @pytest.mark.parametrize("operation", ["create", "write", "sync", "link", "sync directory", "unlink"])
