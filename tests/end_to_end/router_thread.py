@@ -12,7 +12,7 @@ import uvloop
 
 from replication.interface import Node
 from tests.server import ShoalServer
-from wire.roster import Roster
+from wire.roster import PROBE_TIMEOUT, Roster
 from wire.router import Router
 
 
@@ -42,14 +42,16 @@ def registered(name: str, server: ShoalServer, load: float = 0.0) -> Node:
 
 
 class RouterThread:
-    """Starts on entry, stops on exit. `dsn` is a libpq connection string."""
+    """Starts on entry, stops on exit. `dsn` is a libpq connection string. `probe_timeout` in seconds: as short as that
+    only where a node falls silent, for on a busy machine one that answers may need longer."""
 
-    def __init__(self, *nodes: Node, leader: str = "", **options: Any) -> None:
+    def __init__(self, *nodes: Node, leader: str = "", probe_timeout: float = PROBE_TIMEOUT, **options: Any) -> None:
         self.directory = FixedDirectory()
         self.directory.put(*nodes)
         self.directory.leaders["pg_default"] = leader
         self.port = 0
         self._options = options
+        self._probe_timeout = probe_timeout
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._ready = threading.Event()
@@ -64,7 +66,12 @@ class RouterThread:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         router = Router(self.directory, "127.0.0.1", 0, **self._options)
-        router.roster = Roster(self.directory, on_silent=router.end_connections, probe_interval=0.1, probe_timeout=0.3)
+        router.roster = Roster(
+            self.directory,
+            on_silent=router.end_connections,
+            probe_interval=0.1,
+            probe_timeout=self._probe_timeout,
+        )
         self.router = router
         self.port = await router.start()
         await self.started(router)

@@ -180,7 +180,8 @@ def test_a_killed_node_ends_idle_clients_with_57p01_and_running_ones_with_08007(
 def test_a_stopped_process_gets_no_clients_and_loses_those_it_has(
     private_shoal: ShoalServer, nodes: tuple[ShoalServer, ShoalServer]
 ) -> None:
-    with RouterThread(registered("dying", private_shoal), registered("one", nodes[0], 0.5), dial_timeout=0.5) as router:
+    dying, one = registered("dying", private_shoal), registered("one", nodes[0], 0.5)
+    with RouterThread(dying, one, dial_timeout=0.5, probe_timeout=0.3) as router:
         held = psycopg.connect(router.dsn)
         os.kill(private_shoal.pid, signal.SIGSTOP)
         try:
