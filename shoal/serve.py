@@ -137,7 +137,7 @@ async def open_single_node(config: Config, fatal: Callable[[BaseException], None
         undo.callback(spaces.close)
         worker = WorkerClient(
             store,
-            spill_directory=str(data / "columnar"),
+            directory=str(data / "columnar"),
             memory_limit=config.columnar_memory,
             threads=config.columnar_threads,
         )
@@ -150,9 +150,20 @@ async def open_single_node(config: Config, fatal: Callable[[BaseException], None
         watch = DirectoryWatch(data, fatal)
         undo.callback(watch.stop)
         watch.start()
-        async with _history(config, node, logs.__getitem__, spaces):
+        async with _history(config, node, logs.__getitem__, spaces), columns_brought_up(worker):
             yield node
         node.settle()
+
+
+@contextlib.asynccontextmanager
+async def columns_brought_up(worker: WorkerClient) -> AsyncIterator[None]:
+    """Starts the worker within the context, beside everything else, if it has saved tables."""
+    task = asyncio.create_task(worker.start_if_saved())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _close_worker(worker: WorkerClient) -> None:

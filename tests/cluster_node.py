@@ -275,7 +275,7 @@ async def _run(folder: Path, name: str, first: bool) -> None:
         return logs[0]
 
     store = Tablespace.open(str(folder / name), open_log, thread, on_fatal=fatal, identity=IDENTITY)
-    node = Node(store, WorkerClient(store, spill_directory=str(folder / name / "columnar")))
+    node = Node(store, WorkerClient(store, directory=str(folder / name / "columnar")))
     replica = ScriptedReplica(node, store, logs[0])
     node.replica = replica
     if first:

@@ -1,4 +1,5 @@
-"""Columns of tables that have just been filled, before a query asks for them.
+"""Columns of tables before a query asks for them: of those that have just been filled, and after a start of those that
+the worker has saved.
 
 The first analytic query of a table waits until the worker has built it, half a second for a million rows, and whoever
 fills a table mostly reads it next. So a table that a commit fills in bulk (COPY and large INSERTs into one that was
@@ -7,16 +8,21 @@ change does, within a second and behind everybody else's back (feed.py). That is
 
 Only where the worker runs already, because somebody asks analytic queries, and only while what nobody has asked for
 yet is a small part of its memory (`WorkerClient.build_ahead`).
+
+What the worker finds in its file when it starts is brought up to now at once, a table after another, so that what a
+query asks for comes between them.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from catalog.schema import Catalog
+from catalog.errors import SqlError
+from catalog.schema import Catalog, Table
 from engine.storage.branch_storage import leans
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix
 
@@ -24,6 +30,21 @@ if TYPE_CHECKING:
     from engine.columnar.client import WorkerClient
     from engine.storage.runs import BulkRun
     from engine.storage.stores import AnyStore
+
+log = logging.getLogger("shoal.columnar")
+
+
+async def take_up(worker: WorkerClient, tables: Iterable[Table]) -> None:
+    """Brings up the tables that the worker has found in its file, of those that there are, and drops the others."""
+    there = {table.storage_id: table for table in tables}
+    for storage_id in sorted(worker.in_file):
+        if storage_id not in there:
+            worker.forget(storage_id)
+        elif storage_id in worker.in_file:  # no query has asked for it meanwhile
+            try:
+                await worker.load(there[storage_id])
+            except SqlError as error:
+                log.warning('the columns of "%s" are not ready: %s', there[storage_id].name, error.message)
 
 
 def announce(worker: WorkerClient, store: AnyStore, catalog: Catalog, runs: Sequence[BulkRun]) -> None:

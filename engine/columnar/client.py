@@ -13,7 +13,8 @@ The worker starts on first use, so that a server without analytic queries does n
 it has died. A query that the worker takes down with it, or that was under way, runs once more if nothing of its result
 had arrived; else, or the second time, it ends with 57P02. A worker that ends by itself, since it has grown and has
 nothing to do, does not count: the query had only been on its way. Everything in the worker is a copy, so nothing is
-lost.
+lost. Most of it outlives the process in a file (worker/columns_file.py): a table that is there is brought up by what
+has changed since.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
 from catalog.stillness import LOOK_SECONDS, Stillness
 from engine.columnar import frames
+from engine.columnar.ahead import take_up
 from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
 from engine.columnar.frame_protocol import FrameProtocol
@@ -71,12 +73,15 @@ OPENING_PATIENCE = 20.0  # seconds for which a query is sent again that neighbou
 LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
 MOST_LOSSES = 8  # of workers that end since they have grown, by one query: its own doing is none of them
 OPENING_PAUSE = 0.1  # seconds between two such tries
+COLUMNS_FILE = "columns.duckdb"
+SAVE_AT_END_SECONDS = 20.0
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
 STARTS = 2  # how often a worker is started that ends, or does nothing, before it is ready
 _LEAVES = {
     "full": "the analytic worker has grown to %s MB (at work): another takes its place when one is needed",
     "grown": "the analytic worker has grown to %s MB (idle): another takes its place when one is needed",
+    "broken": "the analytic worker's database has failed (%s MB): another takes its place when one is needed",
 }
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
 CREDIT_BYTES = (
@@ -284,7 +289,8 @@ class BatchStream(_Result):
 
 
 class WorkerClient(ColumnarEngine):
-    """`spill_directory` is where DuckDB may put what does not fit; it is emptied. `memory_limit` in bytes.
+    """`directory` is the worker's own: the file with the tables is there, if it is to outlive the process (`keep`), and
+    the spill directory, where DuckDB may put what does not fit, which is emptied. `memory_limit` in bytes.
 
     `virtual_content` provides virtual tables where a query is not given a provider of its own.
     """
@@ -292,13 +298,21 @@ class WorkerClient(ColumnarEngine):
     def __init__(
         self,
         store: AnyStore,
-        spill_directory: str,
+        directory: str,
         *,
         memory_limit: int = 1 << 30,
         threads: int | None = None,
         virtual_content: VirtualContent | None = None,
+        keep: bool = True,
     ) -> None:
-        self.spill_directory = spill_directory
+        self.directory = directory
+        self.spill_directory = os.path.join(directory, "spill")
+        self._keep = keep
+        self.in_file: set[int] = set()
+        """Storage ids of the tables that the file had when the worker started, and that are not loaded."""
+        self.stored_tables: Callable[[], Iterable[Table]] | None = None
+        """What tables there are, for those that the file has: `take_up` in engine/columnar/ahead.py."""
+        self._taking_up: asyncio.Task[None] | None = None
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
         self.virtual_content = virtual_content
@@ -321,6 +335,7 @@ class WorkerClient(ColumnarEngine):
         self._run_names = itertools.count(1)
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
+        self._saved: asyncio.Future[None] | None = None
         self._reason = ""  # for which the worker has said that it ends
         self._closed = False
         store.on_durable(self._durable)
@@ -443,7 +458,9 @@ class WorkerClient(ColumnarEngine):
         for table in query.tables:
             fed = self._feed.tables[table.storage_id]
             fed.unasked = 0
-            name = f"{'w' if query.whole and table.storage_id in query.arrays else 't'}{table.storage_id}"
+            whole = query.whole and table.storage_id in query.arrays
+            name = f"{'w' if whole else 't'}{table.storage_id}"
+            held = name if whole else f"columns.{name}"
             if request.rows is not None:
                 relations[name] = f"o{table.storage_id}"
                 overlays.append([table.storage_id, []])
@@ -451,11 +468,11 @@ class WorkerClient(ColumnarEngine):
                 continue
             self._push(fed)
             runs, overlay = self._feed.overlay(table, reader)
-            relations[name] = name
+            relations[name] = held
             if overlay or runs:
                 overlays.append([table.storage_id, runs])
                 buffers.extend(frames.encode_pairs(overlay.items()))
-                relations[name] = self._merge(table, name)
+                relations[name] = self._merge(table, held)
         own: list[str] = []
         for relation in query.virtual_tables:
             relations[f"v{relation.oid}"] = self._virtual_name(relation, request, own, buffers)
@@ -549,6 +566,18 @@ class WorkerClient(ColumnarEngine):
 
     # ---- tables ---------------------------------------------------------------------------------------------------
 
+    async def start_if_saved(self) -> None:
+        """Starts the worker where it has tables to go on with, and lets it bring them up. Raises 57P02."""
+        if self._keep and os.path.exists(self.columns_path):
+            await self.start()
+
+    async def load(self, table: Table) -> None:
+        """Waits until the worker has the table. Raises what loading has met; `_Loss` is 57P02."""
+        try:
+            await self._load_all((table,))
+        except _Loss as loss:
+            raise loss.error("loaded a table") from None
+
     async def _load_all(self, tables: Sequence[Table]) -> None:
         """Waits until the worker has every one of these tables with all the columns asked for."""
         while True:
@@ -589,8 +618,11 @@ class WorkerClient(ColumnarEngine):
         fed = self._feed.begin_load(table)
         bases = fed.store.leaning.chain(table.storage_id)
         load: frames.Header = {
-            "op": "load", "table": describe_table(table, bases), "path": fed.store.checkpoint_path
-        }  # fmt: skip
+            "op": "load",
+            "table": describe_table(table, bases),
+            "path": fed.store.checkpoint_path,
+            "token": fed.store.note_keys(table.storage_id) if self._keep and not bases else "",
+        }
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         # LMDB has to have what was kept for a branch when that was made, and bulk runs as wholes
@@ -617,21 +649,32 @@ class WorkerClient(ColumnarEngine):
         """The table is gone (dropped, truncated, elsewhere): the worker may let its copy go, once it has it."""
         fed = self._feed.tables.get(storage_id)
         if fed is None:
+            if storage_id in self.in_file and self._frames is not None:
+                self.in_file.discard(storage_id)
+                self._write({"op": "drop", "storage_id": storage_id})
             return
         if storage_id in self._loads:
             fed.unwanted = True
         else:
+            fed.store.forget_keys(storage_id)
             self._feed.forget(storage_id)
             self._write({"op": "drop", "storage_id": storage_id})
 
     def _push(self, fed: FedTable) -> None:
+        """Sends what the worker's table lacks; the last message says which LSN it has reached with it."""
         runs, changes = self._feed.delta(fed)
-        for path in runs:
-            self._write({"op": "run", "storage_id": fed.table.storage_id, "path": path})
+        storage_id = fed.table.storage_id
+        messages: list[tuple[Header, list[Buffer]]] = [
+            ({"op": "run", "storage_id": storage_id, "path": path}, []) for path in runs
+        ]
         for part in frames.portions(changes):
             buffers = frames.encode_pairs(part)
             self._unapplied += sum(memoryview(buffer).nbytes for buffer in buffers)
-            self._write({"op": "apply", "storage_id": fed.table.storage_id}, buffers)
+            messages.append(({"op": "apply", "storage_id": storage_id}, buffers))
+        if messages:
+            messages[-1][0]["reached"] = fed.reached
+        for header, buffers in messages:
+            self._write(header, buffers)
 
     def _keep_run(self, path: str) -> str | None:
         """A second name for a bulk run's file, in the worker's directory; the worker removes it."""
@@ -723,7 +766,9 @@ class WorkerClient(ColumnarEngine):
             for end in (ours, theirs):
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                     end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
-            shutil.rmtree(self.spill_directory, ignore_errors=True)
+            if self._ended is not None:
+                await self._ended  # the file is that one's for as long as it is there
+            self._clear_directory()
             os.makedirs(self.spill_directory, mode=0o700, exist_ok=True)
             self._ready = loop.create_future()
             with theirs:
@@ -732,6 +777,8 @@ class WorkerClient(ColumnarEngine):
                 lambda: FrameProtocol(self._receive, self._note_loss), sock=ours
             )
             await self._until_ready(self._ready, process.pid)
+            if self.in_file and self.stored_tables is not None:
+                self._taking_up = loop.create_task(take_up(self, self.stored_tables()))
         except BaseException:  # a cancelled start leaves no process either
             if self._ready is not None:
                 self._ready.cancel()
@@ -740,6 +787,20 @@ class WorkerClient(ColumnarEngine):
             elif self._process is not None:
                 self._note_loss()
             raise
+
+    def _clear_directory(self) -> None:
+        """Takes away all but the file with the tables."""
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                elif not (self._keep and entry.name == COLUMNS_FILE):
+                    os.unlink(entry.path)
+
+    @property
+    def columns_path(self) -> str:
+        """The file in which tables outlive the worker."""
+        return os.path.join(self.directory, COLUMNS_FILE)
 
     async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
         """Raises TimeoutError where it takes too long, _Loss where nothing is done."""
@@ -769,6 +830,8 @@ class WorkerClient(ColumnarEngine):
             *("--threads", str(self._threads)),
             *("--spill-directory", self.spill_directory),
         ]
+        if self._keep:
+            command += ["--columns", self.columns_path]
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,  # its end ends the worker, whatever that does: engine/columnar/worker/sandbox.py
@@ -816,11 +879,20 @@ class WorkerClient(ColumnarEngine):
             self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
-        elif operation in ("full", "grown"):
+        elif operation == "saved":
+            for storage_id, lsn in header["tables"]:
+                fed = self._feed.tables.get(storage_id)
+                if fed is not None:
+                    fed.store.note_saved(storage_id, lsn)
+            self._note_save()
+        elif operation == "unsaved":
+            log.warning("the columns could not be saved, it is tried again: %s", header["message"])
+            self._note_save()
+        elif operation in _LEAVES:
             self._reason = operation
             log.info(_LEAVES[operation], header["bytes"] // 1_000_000)
         elif operation == "ready" and self._ready is not None and not self._ready.done():
-            self._watchers = frozenset(header["watchers"])
+            self._watchers, self.in_file = frozenset(header["watchers"]), set(header["tables"])
             self._ready.set_result(None)
 
     def _table_answer(self, header: Mapping[str, object]) -> None:
@@ -836,6 +908,7 @@ class WorkerClient(ColumnarEngine):
             if waiting is not None and not waiting.done():
                 waiting.set_exception(not_here())
             return
+        self.in_file.discard(storage_id)
         if header["op"] == "loaded":
             lsn: Any = header["lsn"]
             for path in self._feed.note_loaded(storage_id, lsn):
@@ -844,6 +917,8 @@ class WorkerClient(ColumnarEngine):
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
             return
+        if fed is not None:
+            fed.store.forget_keys(storage_id)
         self._feed.forget(storage_id)
         if waiting is not None and not waiting.done():
             error = _error_of(header)
@@ -857,6 +932,10 @@ class WorkerClient(ColumnarEngine):
         if self._push_timer is not None:
             self._push_timer.cancel()
             self._push_timer = None
+        if self._taking_up is not None:
+            self._taking_up.cancel()
+            self._taking_up = None
+        self.in_file.clear()
         process, self._process = self._process, None
         self._hearing.clear()
         self._watch.clear()
@@ -880,6 +959,7 @@ class WorkerClient(ColumnarEngine):
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.finish(_Loss(reason))
+        self._note_save()
 
     def _forget_readers(self, _: asyncio.Future[int]) -> None:
         """The worker may have been reading LMDB when it ended."""
@@ -887,19 +967,36 @@ class WorkerClient(ColumnarEngine):
         for space in store.open_spaces() if isinstance(store, Stores) else (store,):
             space.forget_dead_readers()
 
+    def _note_save(self) -> None:
+        if self._saved is not None and not self._saved.done():
+            self._saved.set_result(None)
+
+    async def _save(self) -> None:
+        """Lets the worker save its tables, so that the next one has little to do; whatever prevents it does no harm."""
+        self._saved = asyncio.get_running_loop().create_future()
+        with contextlib.suppress(_Loss, TimeoutError):
+            for fed in self._feed.tables.values():
+                if fed.ready:
+                    self._push(fed)
+            self._write({"op": "save"})
+            async with asyncio.timeout(SAVE_AT_END_SECONDS):
+                await self._saved
+
     async def close(self) -> None:
-        """Ends the worker. Queries under way end with 57P02."""
+        """Ends the worker, which saves its tables first. Queries under way end with 57P02."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
+        if self._keep and self._frames is not None and self._feed.tables:
+            await self._save()
         if self._frames is not None and self._frames.transport is not None:
             self._frames.transport.abort()
             while self._frames is not None:
                 await asyncio.sleep(0)
         if self._ended is not None:
             await self._ended
-        shutil.rmtree(self.spill_directory, ignore_errors=True)
+        self._clear_directory()
 
 
 def _guard(sql: str, query: ColumnarQuery) -> str:

@@ -120,6 +120,7 @@ class Node:
     ) -> None:
         self.store: AnyStore = store
         self.columnar = columnar
+        columnar.stored_tables = self._tables
         self.clock = clock
         self.row_locks = RowLocks()
         self.table_locks = TableLocks()
@@ -132,7 +133,7 @@ class Node:
         self.deferred: dict[int, int] = {}  # by slot, the last commit whose client was told before it was durable
         self.prepared = PreparedTransactions(self)
         self.exported = ExportedSnapshots()
-        self.stages = Stages(lambda: os.path.dirname(columnar.spill_directory))
+        self.stages = Stages(lambda: os.path.dirname(columnar.directory))
         self.held = NodeTablespaces(self, tablespaces)
         self.changes = ChangeStreams(self)
         self.catalogs: dict[int, Catalog] = {}  # by database OID; shared objects are in each
@@ -163,6 +164,10 @@ class Node:
         self._process_ids = itertools.count(1000 + secrets.randbelow(20000))
         store.on_durable(self.commits.on_durable)
         store.on_durable(self.changes.on_moved)
+
+    def _tables(self) -> list[Table]:
+        """The tables of all databases."""
+        return [table for catalog in self.catalogs.values() for table in catalog.tables()]
 
     def _newest(self, key: bytes) -> bytes | None:
         found = self.store.newest(key)

@@ -215,7 +215,8 @@ class FarPast:
             for number, part in enumerate(parts):
                 place = os.path.join(path, part.tablespace.hex()) if number else path
                 spaces.append(await asyncio.to_thread(open_still, place, loop))
-            columnar = WorkerClient(spaces[0], os.path.join(path, "columnar"), memory_limit=WORKER_MEMORY, threads=1)
+            directory = os.path.join(path, "columnar")
+            columnar = WorkerClient(spaces[0], directory, memory_limit=WORKER_MEMORY, threads=1, keep=False)
             store = spaces[0] if isinstance(at, int) else join_spaces(spaces)
             if isinstance(store, Stores):
                 columnar.use(store)

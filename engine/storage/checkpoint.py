@@ -7,6 +7,7 @@ Two databases: `rows` (every key of every table and index, storage id first) and
     flushed    u64  every change up to this LSN is in `rows`
     drop<id>   a storage id (4 bytes, big-endian) whose range is being deleted
     whole<id>  a storage id (4 bytes, big-endian) that leans on nothing here (engine/storage/branch_storage.py)
+    noted<id>, keys<id><lsn>  which rows have changed since their columns were saved (engine/storage/key_notes.py)
 
 A layer is written in one LMDB transaction that also moves `flushed`, so the file is the exact state at that LSN
 whenever the process ends. (A large bulk layer takes several, see engine/storage/lmdb_writer.py: then some keys may
@@ -41,6 +42,7 @@ from engine.priority import beside
 from engine.storage.branch_storage import BASE_RANGE
 from engine.storage.columns import Column, Numbers
 from engine.storage.holes import Given, allocated_bytes, give_back, oldest_reader, readers
+from engine.storage.key_notes import KeyNotes, Taking
 from engine.storage.keys import storage_prefix
 from engine.storage.lmdb_writer import (
     COMMIT_BYTES,
@@ -56,6 +58,7 @@ from engine.storage.lmdb_writer import (
     UPTO,
     LayerWriter,
     delete_slice,
+    frame_end,
     pack_slice,
 )
 from engine.storage.pages import PageCounter
@@ -217,6 +220,7 @@ class Checkpoint:
             self.tablespace = transaction.get(b"tablespace") or b""
             self.flushed_lsn: int = U64.unpack(transaction.get(FLUSHED) or b"")[0]
             self.whole = frozenset(name[len(_WHOLE) :] for name in self._names(transaction, _WHOLE))
+        self.key_notes = KeyNotes(self.environment, self._meta)
 
     def forget_dead_readers(self) -> None:
         """Takes the readers of processes that have ended out of LMDB's table: the pages that they saw would be kept."""
@@ -230,38 +234,39 @@ class Checkpoint:
 
     def write(self, layer: Layer, pause: Callable[[float], None]) -> None:
         """Writes a frozen layer, synced. `pause` is called between slices with the processor seconds that one took."""
+        taking = self.key_notes.begin(layer.first_lsn, layer.last_lsn, layer.drops)
         with self.writing():
-            if self._lock is None or layer.keys < APART_KEYS or not self._write_apart(layer, pause, self._lock):
-                self._write_here(layer, pause)
+            if self._lock is None or layer.keys < APART_KEYS or not self._write_apart(layer, taking, pause, self._lock):
+                self._write_here(layer, taking, pause)
+        self.key_notes.end(taking)
         self.flushed_lsn = layer.last_lsn
 
-    def _write_here(self, layer: Layer, pause: Callable[[float], None]) -> None:
+    def _write_here(self, layer: Layer, taking: Taking, pause: Callable[[float], None]) -> None:
         writer = LayerWriter(self.environment, self.rows, self._meta, COMMIT_BYTES)
         try:
-            for keys, values in layer.newest():
+            for keys, values in taking.pass_on(layer.newest()):
                 for start in range(0, len(keys), SLICE):
                     started = time.thread_time()
                     part = keys.slice(start, SLICE).to_pylist(), values.slice(start, SLICE).to_pylist()
                     writer.put(list(zip(*part, strict=True)))
                     pause(time.thread_time() - started)
-            writer.finish(layer.last_lsn, layer.drops)
+            writer.finish(layer.last_lsn, layer.drops, taking.entries())
         finally:
             writer.abandon()
 
-    def _write_apart(self, layer: Layer, pause: Callable[[float], None], lock: int) -> bool:
+    def _write_apart(self, layer: Layer, taking: Taking, pause: Callable[[float], None], lock: int) -> bool:
         """Lets a process of its own do it. False if none could be started, or it was killed."""
         try:
             with self._process(lock, "put", str(COMMIT_BYTES)) as process:
                 if process is None:
                     return False
                 with suppress(BrokenPipeError), closing(process.stdin) as sink:  # it says why it has ended
-                    for keys, values in layer.newest():
+                    for keys, values in taking.pass_on(layer.newest()):
                         for start, stop in _parts(keys, values):
                             started = time.thread_time()
                             sink.writelines(_frame(keys[start:stop], values[start:stop]))
                             pause(time.thread_time() - started)
-                    sink.write(HEADER.pack(0, layer.last_lsn, len(layer.drops), 0))
-                    sink.writelines(map(U32.pack, layer.drops))
+                    sink.writelines(frame_end(layer.last_lsn, layer.drops, taking.entries()))
         except WriterKilled as error:
             log.warning("the server itself writes its tables: %s", error)
             return False

@@ -15,7 +15,8 @@ To put is to read batches, as columns:
     batch    u32 rows, u64 bytes of keys, u64 of values, u8 whether some are deleted;
              (rows + 1) x i64 offsets of the keys, the keys; the same of the values; with deletions: a byte a row, 0 for
              a row that is deleted
-    end      u32 0, u64 the layer's LSN, u64 how many storage ids are dropped, u8 0; a u32 each
+    end      u32 0, u64 the layer's LSN, u64 how many storage ids are dropped, u8 0; a u32 each; what else goes into
+             `meta`: u32 how many entries, and of each u32 bytes of its name, i64 of its value (-1: it is deleted), both
 
 Input that ends before the end of a layer (the server has died) undoes what is under way. To delete is to go on until
 the standard input ends: KEYS a transaction; NAMEs are what marks the ranges in `meta`, in hexadecimal digits. To
@@ -34,7 +35,7 @@ import os
 import select
 import struct
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, starmap
 from typing import Any, BinaryIO
 
@@ -55,6 +56,7 @@ DONE, UPTO = "done", "upto"
 U32 = struct.Struct("<I")
 U64 = struct.Struct("<Q")
 HEADER = struct.Struct("<IQQB")
+ENTRY = struct.Struct("<Iq")
 
 Pairs = Sequence[tuple[bytes, bytes | None]]
 
@@ -90,10 +92,15 @@ class LayerWriter:
         if self._size > self._commit_bytes:
             self._commit(transaction)
 
-    def finish(self, lsn: int, drops: Iterable[int]) -> None:
+    def finish(self, lsn: int, drops: Iterable[int], entries: Pairs = ()) -> None:
         """The layer is whole: everything up to this LSN is there, durable. `drops`: storage ids to be deleted from now
-        on. Raises lmdb.Error."""
+        on. `entries`: what else is put into `meta`. Raises lmdb.Error."""
         transaction = self._open()
+        for name, value in entries:
+            if value is None:
+                transaction.delete(name, db=self._meta)
+            else:
+                transaction.put(name, value, db=self._meta)
         for storage_id in drops:
             transaction.put(DROP + storage_id.to_bytes(4, "big"), b"", db=self._meta)
         transaction.put(FLUSHED, U64.pack(lsn), db=self._meta)
@@ -157,7 +164,9 @@ def receive(source: BinaryIO, writer: LayerWriter) -> None:
         rows, key_bytes, value_bytes, deletions = HEADER.unpack(_exactly(source, HEADER.size))
         if not rows:
             drops = _exactly(source, U32.size * value_bytes)
-            writer.finish(key_bytes, [number for (number,) in U32.iter_unpack(drops)])
+            (count,) = U32.unpack(_exactly(source, U32.size))
+            entries = [_entry(source) for _ in range(count)]
+            writer.finish(key_bytes, [number for (number,) in U32.iter_unpack(drops)], entries)
             return
         keys = _column(source, rows, key_bytes)
         values: list[bytes | None] = list(_column(source, rows, value_bytes))
@@ -165,6 +174,22 @@ def receive(source: BinaryIO, writer: LayerWriter) -> None:
             kept = _exactly(source, rows)
             values = [value if here else None for value, here in zip(values, kept, strict=True)]
         writer.put(list(zip(keys, values, strict=True)))
+
+
+def frame_end(lsn: int, drops: Sequence[int], entries: Pairs) -> Iterator[bytes]:
+    """The end of a layer, as `receive` reads it."""
+    yield HEADER.pack(0, lsn, len(drops), 0)
+    yield from map(U32.pack, drops)
+    yield U32.pack(len(entries))
+    for name, value in entries:
+        yield ENTRY.pack(len(name), -1 if value is None else len(value))
+        yield name
+        yield value or b""
+
+
+def _entry(source: BinaryIO) -> tuple[bytes, bytes | None]:
+    name_bytes, value_bytes = ENTRY.unpack(_exactly(source, ENTRY.size))
+    return _exactly(source, name_bytes), None if value_bytes < 0 else _exactly(source, value_bytes)
 
 
 def _column(source: BinaryIO, rows: int, size: int) -> list[bytes]:

@@ -12,10 +12,12 @@ from itertools import islice
 from typing import Any
 
 import lmdb
+import pyarrow as pa
 
 from engine.storage.branch_storage import known_values, leans, moved_keys
 from engine.storage.checkpoint import map_size
 from engine.storage.columns import Column, binary_array
+from engine.storage.key_notes import changed_keys
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.leaves import Leaves
 from engine.storage.merging import Pair, merge_batches
@@ -34,14 +36,54 @@ def read_table_batches(
     (engine/storage/keys.py). `bases`: the storage ids that it leans on, nearest first
     (engine/storage/branch_storage.py). Exhausting or closing the iterator closes the environment.
     """
+    environment, rows, meta, transaction = _open(path)
+    flushed = _flushed(transaction, meta)
+    return flushed, _batches(environment, transaction, rows, (storage_id, *bases), codec, batch_rows)
+
+
+def read_changes(
+    path: str, storage_id: int, token: bytes, after: int, batch_rows: int = BATCH_ROWS
+) -> tuple[int, Generator[Pair, None, None]] | None:
+    """(flushed LSN, iterator): the keys of a table that were flushed after an LSN, in order,
+    in batches with their values of now (NULL for one that is gone). None where the list with this token does not know
+    them all (engine/storage/key_notes.py). Exhausting or closing the iterator closes the environment."""
+    environment, rows, meta, transaction = _open(path)
+    keys = changed_keys(transaction, meta, storage_id, token, after)
+    if keys is None:
+        transaction.abort()
+        environment.close()
+        return None
+    return _flushed(transaction, meta), _values(environment, transaction, rows, keys, batch_rows)
+
+
+def _values(
+    environment: Any, transaction: Any, rows: Any, keys: Column, batch_rows: int
+) -> Generator[Pair, None, None]:
+    try:
+        with transaction.cursor(db=rows) as cursor:
+            for start in range(0, len(keys), batch_rows):
+                part = keys.slice(start, batch_rows)
+                names = part.to_pylist()
+                found = dict(cursor.getmulti(names))
+                yield pa.array(names, pa.binary()), pa.array(list(map(found.get, names)), pa.binary())
+    finally:
+        transaction.abort()
+        environment.close()
+
+
+def _open(path: str) -> tuple[Any, Any, Any, Any]:
+    """The environment, its databases, and a transaction."""
     environment: Any = lmdb.open(
         path, map_size=map_size(path), max_dbs=4, readonly=True, readahead=True, create=False, max_readers=1024
     )
     rows = environment.open_db(b"rows", create=False)
     meta = environment.open_db(b"meta", create=False)
-    transaction = environment.begin()
+    return environment, rows, meta, environment.begin()
+
+
+def _flushed(transaction: Any, meta: Any) -> int:
     (flushed,) = struct.unpack("<Q", transaction.get(b"flushed", db=meta))
-    return flushed, _batches(environment, transaction, rows, (storage_id, *bases), codec, batch_rows)
+    return int(flushed)
 
 
 def _batches(

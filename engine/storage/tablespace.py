@@ -701,6 +701,21 @@ class Tablespace:
             raise SqlError("72000", f"changes after LSN {lsn} are no longer kept")
         return [layer for layer in reversed(layers) if layer.last_lsn > lsn]
 
+    # --- copies of tables that outlive this process (engine/storage/key_notes.py) ---------------------------------
+
+    def note_keys(self, storage_id: int) -> str:
+        """From the next flush on it is kept in LMDB which keys of this table have changed. Gives the token by which a
+        copy of the table says later which list it relies on."""
+        return self._checkpoint.key_notes.add(storage_id)
+
+    def note_saved(self, storage_id: int, lsn: int) -> None:
+        """A copy of the table has been saved as of this LSN: what was noted up to it is of no use any more."""
+        self._checkpoint.key_notes.note_saved(storage_id, lsn)
+
+    def forget_keys(self, storage_id: int) -> None:
+        """There is no such copy any more."""
+        self._checkpoint.key_notes.remove(storage_id)
+
     # --- flushing ----------------------------------------------------------------------------------------------
 
     def flush(self, done: Callable[[], None] | None = None, failed: Failed | None = None) -> None:

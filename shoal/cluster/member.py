@@ -329,7 +329,7 @@ class ClusterMember:
         self._undo.callback(self._spaces.close)
         worker = self._worker = WorkerClient(
             store,
-            spill_directory=str(self._data / "columnar"),
+            directory=str(self._data / "columnar"),
             memory_limit=self.config.columnar_memory,
             threads=self.config.columnar_threads,
         )

@@ -1,12 +1,16 @@
 """The columnar worker: a process with DuckDB that answers analytic queries. The frames: engine/columnar/frames.py.
 
     engine -> worker                                      worker -> engine
-                                                          ready    {watchers: ids of threads that only read or look}
-    load      a table: build it from LMDB                 loaded   {storage_id, lsn}  or  lost {storage_id, error}
+                                                          ready    {watchers: ids of threads that only read or look,
+                                                                    tables: storage ids that the file has}
+    load      a table: bring it to what LMDB has          loaded   {storage_id, lsn}  or  lost {storage_id, error}
     describe  a table has a new row layout
     apply     changed keys with their new values          applied  {bytes}            or  lost
     run       the same, as a bulk run's file, which the worker removes when it has applied it
+              (the last of an LSN's changes have it: reached)
     drop      a table
+    save      the file, now; it is saved by itself too    saved    {tables: storage ids with their LSNs}
+                                                          unsaved  {message}
     virtual   a virtual table's content, under a name
     forget    that name
     query     SQL with its overlays and encoding          rows | batch, then end | error
@@ -40,6 +44,7 @@ def main() -> None:
     parser.add_argument("--memory-limit", type=int, required=True, help="bytes that DuckDB may hold")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--spill-directory", required=True)
+    parser.add_argument("--columns", help="the file in which tables outlive the process")
     arguments = parser.parse_args()
     sandbox.end_with_parent()
     refuse_pandas()
@@ -50,7 +55,9 @@ def main() -> None:
     connection = socket.socket(fileno=arguments.fd)
     status = 1
     try:
-        Server(connection, arguments.memory_limit, arguments.threads, arguments.spill_directory).serve()
+        Server(
+            connection, arguments.memory_limit, arguments.threads, arguments.spill_directory, arguments.columns
+        ).serve()
         status = 0
     except BaseException as error:
         print(f"columnar worker: {error!r}", file=sys.stderr)

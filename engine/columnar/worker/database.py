@@ -1,4 +1,5 @@
-"""The worker's DuckDB: in memory, spilling into a directory of its own, closed to the outside.
+"""The worker's DuckDB: its tables in a file (columns_file.py), spilling into a directory of its own, closed to the
+outside.
 
 Settings: design.md's sandbox, and PostgreSQL's semantics where they are settings. After them the configuration is
 locked, so that nothing that runs later can change them back.
@@ -13,7 +14,10 @@ from typing import Any
 
 import duckdb
 
-PIN = "pin"  # an empty table: reading it is what fixes a transaction's snapshot
+from engine.columnar.worker.columns_file import ColumnsFile
+
+_PIN = "SELECT p.x FROM pin AS p, columns.pin AS q"
+"""Of empty tables: reading them is what fixes a transaction's snapshot, in both databases."""
 
 _BROKEN = "projection_pullup"
 """The optimizer of DuckDB 2.0 whose plans may name columns that are not there any more ("Failed to bind column
@@ -36,8 +40,10 @@ _SETTINGS = (
 )
 
 
-def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
-    """A connection to a new DuckDB. `memory_limit` in bytes."""
+def open_database(
+    memory_limit: int, threads: int, spill_directory: str, columns_path: str | None = None
+) -> tuple[Any, ColumnsFile]:
+    """A connection to a new DuckDB, with the columns of the file attached; None: of none. `memory_limit` in bytes."""
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -46,12 +52,13 @@ def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
             "temp_directory": spill_directory,
         },
     )
+    columns = ColumnsFile(connection, columns_path)
     for setting in _SETTINGS:
         connection.execute("SET " + setting)
-    connection.execute(f"CREATE TABLE {PIN} (x INTEGER)")
+    connection.execute("CREATE TABLE pin (x INTEGER)")
     text, nothing = connection.sqltype("VARCHAR"), connection.sqltype("NULL")
     connection.create_function("raise_error", _raise, [text], nothing, null_handling="special", side_effects=False)
-    return connection
+    return connection, columns
 
 
 def _raise(message: str) -> None:
@@ -97,5 +104,5 @@ def pinned_cursor(connection: Any) -> Any:
     """A cursor in a transaction that sees what is committed now, whatever commits later."""
     cursor = connection.cursor()
     cursor.execute("BEGIN")
-    cursor.execute(f"SELECT x FROM {PIN}").fetchall()
+    cursor.execute(_PIN).fetchall()
     return cursor

@@ -35,6 +35,7 @@ from engine.columnar import arrow_stream
 from engine.columnar.datarow import RowEncoder
 from engine.columnar.frames import Buffer, Header, ipc_stream
 from engine.columnar.worker import calls
+from engine.columnar.worker.columns_file import is_damage
 from engine.columnar.worker.database import careful_planning, is_fatal
 
 WINDOW = 1 << 20
@@ -194,14 +195,18 @@ class Interrupter:
 
 
 class Query:
-    """`header` is the query frame's; `cursor` is in a transaction that is pinned to the query's moment."""
+    """`header` is the query frame's; `cursor` is in a transaction that is pinned to the query's moment. `on_damage` is
+    called where what it reads is damaged."""
 
-    def __init__(self, header: Header, cursor: Any, send: Send, slots: Slots) -> None:
+    def __init__(
+        self, header: Header, cursor: Any, send: Send, slots: Slots, on_damage: Callable[[], None] = lambda: None
+    ) -> None:
         self.identifier: int = header["id"]
         self._header = header
         self._cursor = cursor
         self._send = send
         self._slots = slots
+        self._on_damage = on_damage
         self._ended = False
         self._stopped_at = 0.0  # on the monotonic clock
         # Under the lock of `slots`:
@@ -243,6 +248,9 @@ class Query:
             last: Header = {"op": "end", "id": self.identifier, "rows": count}
         except BaseException as error:
             fatal = is_fatal(error)
+            if is_damage(error):
+                self._on_damage()
+                fatal = True
             if self.stopped:
                 error = memory_error() if self.found_no_memory else canceled_error()
             last = error_header(self.identifier, error)

@@ -20,7 +20,8 @@ from engine.columnar import frames
 from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
-from engine.columnar.worker.database import open_database, pinned_cursor
+from engine.columnar.worker.columns_file import Saving, is_damage
+from engine.columnar.worker.database import is_fatal, open_database, pinned_cursor
 from engine.columnar.worker.query import (
     Interrupter,
     Query,
@@ -39,7 +40,14 @@ Frame = tuple[Header, list[memoryview]]
 
 
 class Server:
-    def __init__(self, connection: socket.socket, memory_limit: int, threads: int, spill_directory: str) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        memory_limit: int,
+        threads: int,
+        spill_directory: str,
+        columns_path: str | None = None,
+    ) -> None:
         self._socket = connection
         self._send_lock = threading.Lock()
         self._memory_limit = memory_limit
@@ -47,8 +55,9 @@ class Server:
         self._watch = memory.Watch(memory_limit, self._is_busy, lambda: self._taken, self._end_newest, self._leave)
         self._applying = False
         self._taken = 0  # frames, as which work comes
-        self._database = open_database(memory_limit, threads, spill_directory)
-        self._tables = Tables(self._database, self._need)
+        self._database, self._file = open_database(memory_limit, threads, spill_directory, columns_path)
+        self._tables = Tables(self._database, self._need, self._file.tables)
+        self._saving = Saving()
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._slots = Slots(RUNNING_QUERIES)
@@ -62,6 +71,7 @@ class Server:
             "apply": self._apply,
             "run": self._apply_run,
             "drop": self._drop,
+            "save": self._save,
             "virtual": self._virtual,
             "forget": self._forget,
             "query": self._query,
@@ -73,7 +83,8 @@ class Server:
         """Reads frames until the socket ends."""
         threading.Thread(target=self._apply_all, name="applier", daemon=True).start()
         self._watch.start()
-        self._send({"op": "ready", "watchers": [os.getpid(), self._watch.thread, self._interrupter.thread]}, ())
+        watchers = [os.getpid(), self._watch.thread, self._interrupter.thread]
+        self._send({"op": "ready", "watchers": watchers, "tables": self._tables.storage_ids}, ())
         while True:
             fixed = self._receive(frames.FIXED.size)
             if fixed is None:
@@ -130,11 +141,16 @@ class Server:
     def _apply_all(self) -> None:
         try:
             while True:
-                header, buffers = self._work.get()
+                try:
+                    header, buffers = self._work.get(timeout=self._saving.left())
+                except queue.Empty:
+                    header, buffers = {"op": "save"}, []
                 self._applying = True
                 calls.loading = header["op"] in _LOADS
                 self._operations[str(header["op"])](header, buffers)
                 self._applying = calls.loading = False
+                if self._saving.left() == 0:
+                    self._save({}, [])
                 header, buffers = {}, []  # what was received is not kept until something else comes
         except BaseException:  # without it nothing would ever be answered again: the engine starts another worker
             traceback.print_exc()
@@ -169,10 +185,11 @@ class Server:
         description: Any = header["table"]
         self._slots.join()
         try:
-            lsn = self._tables.load(description, str(header["path"]))
+            lsn = self._tables.load(description, str(header["path"]), str(header["token"]))
         except Exception as error:
             self._lose(description["storage_id"], error)
             return
+        self._saving.note_change()
         self._send({"op": "loaded", "storage_id": description["storage_id"], "lsn": lsn}, ())
 
     def _describe(self, header: Header, buffers: list[memoryview]) -> None:
@@ -182,6 +199,7 @@ class Server:
         storage_id: Any = header["storage_id"]
         try:
             self._tables.apply(storage_id, Pairs.from_buffers(buffers))
+            self._note_reached(header)
         except Exception as error:
             self._lose(storage_id, error)
         self._send({"op": "applied", "bytes": sum(buffer.nbytes for buffer in buffers)}, ())
@@ -191,18 +209,48 @@ class Server:
         self._slots.join()
         try:
             self._tables.apply_all(storage_id, read_run(path, storage_id))
+            self._note_reached(header)
         except Exception as error:
             self._lose(storage_id, error)
         finally:
             os.unlink(path)
 
+    def _note_reached(self, header: Header) -> None:
+        self._saving.note_change()
+        lsn: Any = header.get("reached")
+        if lsn is not None:
+            storage_id: Any = header["storage_id"]
+            self._tables.note_reached(storage_id, lsn)
+
+    def _save(self, header: Header, buffers: list[memoryview]) -> None:
+        saved = self._tables.saved()
+        try:
+            self._file.save(saved)
+        except Exception as error:
+            self._leave_if_broken(error)
+            self._saving.note_failure()
+            self._send({"op": "unsaved", "message": str(error)}, ())
+            return
+        self._saving.note_saved()
+        self._send({"op": "saved", "tables": [[table.storage_id, table.lsn] for table in saved]}, ())
+
+    def _leave_if_broken(self, error: Exception) -> None:
+        """Ends the process where the database takes no more statements, or its file is damaged: the next one begins
+        with what was saved, or anew."""
+        if is_damage(error):
+            self._file.remove()
+        if is_damage(error) or is_fatal(error):
+            self._leave("broken")
+
     def _lose(self, storage_id: int, error: Exception) -> None:
+        self._leave_if_broken(error)
         known = as_sql_error(error)
         self._tables.lose(storage_id, known)
         self._send({**error_header(0, known), "op": "lost", "storage_id": storage_id}, ())
 
     def _drop(self, header: Header, buffers: list[memoryview]) -> None:
         self._tables.drop(header["storage_id"])
+        self._saving.note_change()
 
     def _virtual(self, header: Header, buffers: list[memoryview]) -> None:
         name = header["name"]
@@ -231,7 +279,7 @@ class Server:
                 for storage_id in arrays:
                     self._tables.whole_view(cursor, storage_id)
             self._hand_over(header, buffers, cursor, use)
-            query = Query(header, cursor, self._send, self._slots)
+            query = Query(header, cursor, self._send, self._slots, self._file.remove)
             thread = threading.Thread(target=self._run, args=(query,), name=f"query {identifier}", daemon=True)
             with self._queries_lock:
                 self._newest = identifier

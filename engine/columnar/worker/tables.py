@@ -1,6 +1,6 @@
-"""The worker's tables: built from LMDB, then kept up by deltas.
+"""The worker's tables: built from LMDB, or taken from the file and brought up to LMDB, then kept up by deltas.
 
-`t<storage_id>` has a column `c<attnum>` for every live column, and, where rows are found by something else than
+`columns.t<storage_id>` has a column `c<attnum>` for every live column, and, where rows are found by something else than
 columns, `r` (hidden row number) or `k` (encoded key): see keys.py. A delta is one DuckDB transaction with one delete
 (a join on the key columns) and one insert, so a query's pinned snapshot sees all of it or nothing. Only one thread,
 the applier, writes.
@@ -16,10 +16,12 @@ name it get the error, and the engine loads it again when it is next asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -31,10 +33,11 @@ from catalog.schema import Table
 from engine.columnar.descriptions import table_of
 from engine.columnar.frames import Pairs
 from engine.columnar.interface import UdfSignature, whole_signature
+from engine.columnar.worker.columns_file import Saved, table_name
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
 from engine.storage.columns import ShapedArray, takes_shapes
 from engine.storage.keys import storage_prefix
-from engine.storage.readonly import read_table_batches
+from engine.storage.readonly import read_changes, read_table_batches
 from engine.storage.row_batches import RowBatches
 from engine.storage.rows import RowCodec
 
@@ -49,6 +52,9 @@ class _Held:
     columns: str  # the column list, in the table's order
     arrays: dict[str, int]  # columns that may be held as text, with their types
     whole: bool  # its arrays are held as text, since one of them is none for a LIST
+    description: str  # by which the same table is known again
+    token: str  # of its list of changed keys (engine/storage/key_notes.py); "" where there is none
+    lsn: int = 0  # every change up to it is here
 
     @property
     def batches(self) -> RowBatches:
@@ -66,43 +72,106 @@ class ArrayUse:
 class Tables:
     """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table."""
 
-    def __init__(self, connection: Any, need: Callable[[UdfSignature], None]) -> None:
+    def __init__(
+        self, connection: Any, need: Callable[[UdfSignature], None], saved: Mapping[int, Saved] = MappingProxyType({})
+    ) -> None:
         self._connection = connection
         self._need = need
         self._held: dict[int, _Held] = {}
+        self._found = dict(saved)  # what is in the file, and nobody has asked for yet
         self.lost: dict[int, SqlError] = {}
 
-    def load(self, description: Any, lmdb_path: str) -> int:
-        """Builds the table from LMDB (or anew if it exists). Returns the LSN that LMDB had reached."""
+    def load(self, description: Any, lmdb_path: str, token: str) -> int:
+        """Brings the table to what LMDB has: by the keys that have changed, if it is here and they are known, else it
+        is built anew. Returns the LSN that LMDB had reached."""
         table = table_of(description)
+        known = self._known(description, token)
+        if known is not None:
+            lsn = self._catch_up(known, lmdb_path)
+            if lsn is not None:
+                return lsn
         self.drop(table.storage_id)
         try:
-            return self._build(_prepare(table), lmdb_path, description["bases"])
+            return self._build(_prepare(description, token), lmdb_path, description["bases"])
         except ShapedArray:
-            return self._build(_prepare(table, whole=True), lmdb_path, description["bases"])
+            return self._build(_prepare(description, token, whole=True), lmdb_path, description["bases"])
+
+    def _known(self, description: Any, token: str) -> _Held | None:
+        """The table, if it is here as it is described, and the list of its changed keys is the one with the token."""
+        storage_id = description["storage_id"]
+        held = self._held.get(storage_id)
+        found = self._found.get(storage_id)
+        if held is None and found is not None:
+            held = _prepare(description, found.token, whole=found.whole)
+            held.lsn, held.description = found.lsn, found.description
+        same = held is not None and token and (held.token, held.description) == (token, _text_of(description))
+        return held if same else None
+
+    def _catch_up(self, held: _Held, lmdb_path: str) -> int | None:
+        """Applies what has been flushed since the table was saved. None where nobody knows what that is, or it cannot
+        be applied to the table as it is."""
+        storage_id = held.table.storage_id
+        changes = read_changes(lmdb_path, storage_id, bytes.fromhex(held.token), held.lsn)
+        if changes is None:
+            return None
+        lsn, batches = changes
+        try:
+            with closing(batches), _transaction(self._connection):
+                for keys, values in batches:
+                    pairs = Pairs.of(keys, values)
+                    self._replace(held, *_decode(held, pairs, held.batches))
+        except ShapedArray:
+            return None
+        self._found.pop(storage_id, None)
+        held.lsn = lsn
+        self._held[storage_id] = held
+        return lsn
 
     def _build(self, held: _Held, lmdb_path: str, bases: Sequence[int]) -> int:
         storage_id = held.table.storage_id
         connection = self._connection
         lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
         with closing(batches), closing(_ahead(batches)) as made, _transaction(connection):
-            connection.execute(f"CREATE TABLE t{storage_id} ({_definition(held)})")
+            connection.execute(f"CREATE TABLE {table_name(storage_id)} ({_definition(held)})")
             for keys, rows in made:
                 self._insert(connection, held, _with_key(held, rows, keys))
+        held.lsn = lsn
         self._held[storage_id] = held
-        return int(lsn)
+        return lsn
+
+    def note_reached(self, storage_id: int, lsn: int) -> None:
+        """Every change up to this LSN has been applied."""
+        held = self._held.get(storage_id)
+        if held is not None:
+            held.lsn = lsn
+
+    @property
+    def storage_ids(self) -> list[int]:
+        """The tables that are here, those included that have to be brought up first."""
+        return [*self._held, *self._found]
+
+    def saved(self) -> list[Saved]:
+        """The tables that can be used again after they have been saved."""
+        return [
+            *self._found.values(),
+            *(
+                Saved(storage_id, held.lsn, held.token, held.whole, held.description)
+                for storage_id, held in self._held.items()
+                if held.token
+            ),
+        ]
 
     def describe_again(self, description: Any) -> None:
         """Takes a new description of a table whose columns stay (a new row layout)."""
-        table = table_of(description)
-        held = self._held.get(table.storage_id)
+        held = self._held.get(description["storage_id"])
         if held is not None:  # else it is lost: the engine has been told
-            self._held[table.storage_id] = _prepare(table, whole=held.whole)
+            again = self._held[held.table.storage_id] = _prepare(description, held.token, whole=held.whole)
+            again.lsn = held.lsn
 
     def apply_all(self, storage_id: int, parts: Iterator[Pairs]) -> None:
         """The delta in parts. A table without rows, which a bulk load has filled, needs no look for keys that go."""
         held = self._held.get(storage_id)
-        name = f"t{storage_id}"
+        name = table_name(storage_id)
         if held is None or held.arrays or self._connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone():
             for pairs in parts:
                 self.apply(storage_id, pairs)
@@ -122,19 +191,25 @@ class Tables:
         except ShapedArray:
             held = self._widen(held)
             keys, rows = _decode(held, pairs, held.batches)
+        with _transaction(self._connection):
+            self._replace(held, keys, rows)
+
+    def _replace(self, held: _Held, keys: pa.Table, rows: pa.Table) -> None:
+        """Deletes what is under the keys, and inserts the rows, in the transaction that is open."""
         connection = self._connection
-        with _transaction(connection):
-            if keys.num_rows:
-                connection.register("gone", keys)
-                joined = " AND ".join(f"x.{name} = gone.{name}" for name in held.keys.columns)
-                connection.execute(f"DELETE FROM t{storage_id} AS x USING gone WHERE {joined}")
-            if rows.num_rows:
-                self._insert(connection, held, rows)
+        if keys.num_rows:
+            connection.register("gone", keys)
+            joined = " AND ".join(f"x.{name} = gone.{name}" for name in held.keys.columns)
+            connection.execute(f"DELETE FROM {table_name(held.table.storage_id)} AS x USING gone WHERE {joined}")
+            connection.unregister("gone")
+        if rows.num_rows:
+            self._insert(connection, held, rows)
 
     def _widen(self, held: _Held) -> _Held:
         """From now on the table's arrays are held as text."""
-        wide = _prepare(held.table, whole=True)
-        name = f"t{held.table.storage_id}"
+        wide = replace(held, whole=True)
+        wide.columns = ", ".join(name for name, _ in _column_types(wide))
+        name = table_name(held.table.storage_id)
         self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {self._as_whole(held)} FROM {name}")
         self._held[held.table.storage_id] = wide
         return wide
@@ -142,7 +217,7 @@ class Tables:
     def whole_view(self, cursor: Any, storage_id: int) -> None:
         """Gives the cursor `w<storage_id>`: the table with its arrays as text."""
         selected = self._as_whole(self._held[storage_id])
-        cursor.execute(f"CREATE TEMP VIEW w{storage_id} AS SELECT {selected} FROM t{storage_id}")
+        cursor.execute(f"CREATE TEMP VIEW w{storage_id} AS SELECT {selected} FROM {table_name(storage_id)}")
 
     def _as_whole(self, held: _Held) -> str:
         """The columns of a table, arrays as text."""
@@ -192,8 +267,8 @@ class Tables:
     def drop(self, storage_id: int) -> None:
         """Forgets a table; running queries keep their snapshot of it."""
         self.lost.pop(storage_id, None)
-        if self._held.pop(storage_id, None) is not None:
-            self._connection.execute(f"DROP TABLE t{storage_id}")
+        if self._held.pop(storage_id, None) or self._found.pop(storage_id, None):
+            self._connection.execute(f"DROP TABLE {table_name(storage_id)}")
 
     def lose(self, storage_id: int, error: SqlError) -> None:
         """Drops a table that can no longer be kept up. Of the error what it says is kept, not what it was met in."""
@@ -211,7 +286,8 @@ class Tables:
 
     def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
         connection.register("fresh", rows)
-        connection.execute(f"INSERT INTO t{held.table.storage_id} ({held.columns}) SELECT {held.columns} FROM fresh")
+        name = table_name(held.table.storage_id)
+        connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {held.columns} FROM fresh")
         connection.unregister("fresh")
 
 
@@ -262,11 +338,17 @@ def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
                 yield Pairs.of(keys, values)
 
 
-def _prepare(table: Table, *, whole: bool = False) -> _Held:
+def _prepare(description: Any, token: str, *, whole: bool = False) -> _Held:
+    table = table_of(description)
     arrays = {f"c{column.number}": column.type.oid for column in table.columns if takes_shapes(column.type.oid)}
-    held = _Held(table, RowCodec(table), KeyPlan(table), "", arrays, whole)
+    held = _Held(table, RowCodec(table), KeyPlan(table), "", arrays, whole, _text_of(description), token)
     held.columns = ", ".join(name for name, _ in _column_types(held))
     return held
+
+
+def _text_of(description: Any) -> str:
+    """A description as text, equal for tables that are the same in every respect."""
+    return json.dumps({name: part for name, part in description.items() if name != "bases"}, sort_keys=True)
 
 
 def _column_types(held: _Held, whole: bool | None = None) -> list[tuple[str, str]]:

@@ -114,7 +114,7 @@ def open_store(path: Path) -> Tablespace:
 @pytest_asyncio.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     store = open_store(tmp_path)
-    client = WorkerClient(store, spill_directory=str(tmp_path / "columnar"), memory_limit=512 << 20, threads=2)
+    client = WorkerClient(store, directory=str(tmp_path / "columnar"), memory_limit=512 << 20, threads=2)
     try:
         yield Database(store, client)
     finally:

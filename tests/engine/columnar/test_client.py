@@ -361,7 +361,7 @@ async def test_where_no_more_queries_fit_they_are_refused_and_the_others_go_on(
 ) -> None:
     monkeypatch.setattr(client, "OPENING_PATIENCE", 2.0)
     store = open_store(tmp_path)
-    small = WorkerClient(store, spill_directory=str(tmp_path / "columnar"), memory_limit=32 << 20, threads=1)
+    small = WorkerClient(store, directory=str(tmp_path / "columnar"), memory_limit=32 << 20, threads=1)
     database = Database(store, small)
     one = query("SELECT 1 AS a", [(23, "INTEGER")])
     try:

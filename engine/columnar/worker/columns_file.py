@@ -1,0 +1,173 @@
+"""The file in which the worker's tables outlive it: a DuckDB database of its own, attached as `columns`.
+
+Nothing of it is written to a log and nothing is synced when a change of a table is committed (RECOVERY_MODE
+no_wal_writes): the changelog is the log. `save` writes what each table is, up to which LSN it has all changes, and then
+all of it durably (CHECKPOINT, which takes effect as a whole). So after any end of the process the file is what it was
+at the last save, and a table lacks what was committed since: engine/storage/key_notes.py knows which rows that is.
+
+    columns.about   one row: which DuckDB and which layout the file was made by; another one's file is made anew
+    columns.saved   a row a table, with what has to be the same for it to be used again
+    columns.pin     see engine/columnar/worker/database.py
+    columns.t<storage id>
+
+A file that is damaged, or cannot be read for any other reason, is made anew, and its tables are built again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import duckdb
+
+LAYOUT = 1  # counts up whenever tables are laid out in another way: columns, their types, their forms
+SCHEMA = "columns"
+SAVE_IDLE_SECONDS = 5.0  # after the last change
+SAVE_SECONDS = 60.0  # after the first change
+SAVE_AGAIN_SECONDS = 30.0  # after a save that has failed
+_LOCK_SECONDS = 10.0  # for which the process before may hold the file
+_DAMAGE = ("Corrupt database file", "does not match stored checksum", "not a valid DuckDB database file")
+_OF_SAVED = "storage_id UBIGINT, lsn UBIGINT, token VARCHAR, whole BOOLEAN, description VARCHAR"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A table as it was saved. `token`: by which its list of changed keys is known; `whole`: its arrays are text."""
+
+    storage_id: int
+    lsn: int
+    token: str
+    whole: bool
+    description: str
+
+
+def table_name(storage_id: int) -> str:
+    """The name of a table, to be used in SQL."""
+    return f"{SCHEMA}.t{storage_id}"
+
+
+class ColumnsFile:
+    """`path` is None where nothing is kept. Only one thread uses it."""
+
+    def __init__(self, connection: Any, path: str | None) -> None:
+        self.path = path
+        self._connection = connection
+        try:
+            self._attach()
+            self.tables = self._read()
+        except duckdb.Error as error:
+            print(f"columnar worker: the columns are built anew: {error}", file=sys.stderr, flush=True)
+            self._make_anew()
+            self.tables = {}
+
+    def _attach(self) -> None:
+        if self.path is None:
+            self._connection.execute(f"ATTACH ':memory:' AS {SCHEMA}")
+            return
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                escaped = self.path.replace("'", "''")
+                self._connection.execute(f"ATTACH '{escaped}' AS {SCHEMA} (RECOVERY_MODE no_wal_writes)")
+                return
+            except duckdb.IOException as error:
+                if "lock" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
+
+    def _read(self) -> dict[int, Saved]:
+        """The tables that can be used again. Raises duckdb.Error for a file that cannot be read."""
+        known = {
+            name for (name,) in self._rows(f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{SCHEMA}'")
+        }
+        if not known:
+            self._begin()
+            return {}
+        made_by = self._rows(f"SELECT made_by FROM {SCHEMA}.about")
+        if made_by != [(_made_by(),)]:
+            raise duckdb.InvalidInputException(f"they were made by {made_by[0][0] if made_by else 'something else'}")
+        saved = {row[0]: Saved(*row) for row in self._rows(f"SELECT * FROM {SCHEMA}.saved")}
+        for name in known - {"about", "saved", "pin", *(f"t{storage_id}" for storage_id in saved)}:
+            self._connection.execute(f"DROP TABLE {SCHEMA}.{name}")
+        return {storage_id: table for storage_id, table in saved.items() if f"t{storage_id}" in known}
+
+    def _rows(self, sql: str) -> list[Any]:
+        return list(self._connection.execute(sql).fetchall())
+
+    def _begin(self) -> None:
+        self._connection.execute(f"CREATE TABLE {SCHEMA}.about AS SELECT '{_made_by()}' AS made_by")
+        self._connection.execute(f"CREATE TABLE {SCHEMA}.saved ({_OF_SAVED})")
+        self._connection.execute(f"CREATE TABLE {SCHEMA}.pin (x INTEGER)")
+
+    def _make_anew(self) -> None:
+        with contextlib.suppress(duckdb.Error):
+            self._connection.execute(f"DETACH {SCHEMA}")
+        self.remove()
+        self._attach()
+        self._begin()
+
+    def save(self, tables: Iterable[Saved]) -> None:
+        """Makes durable what has been committed, with what is to be known of the tables. Raises duckdb.Error."""
+        connection = self._connection
+        connection.execute("BEGIN")
+        try:
+            connection.execute(f"DELETE FROM {SCHEMA}.saved")
+            rows = [astuple(table) for table in tables]
+            if rows:
+                connection.executemany(f"INSERT INTO {SCHEMA}.saved VALUES (?, ?, ?, ?, ?)", rows)
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(duckdb.Error):
+                connection.execute("ROLLBACK")
+            raise
+        if self.path is not None:
+            connection.execute(f"CHECKPOINT {SCHEMA}")
+
+    def remove(self) -> None:
+        """Removes the file; the next worker makes another one. What is open goes on."""
+        if self.path is not None:
+            for path in (self.path, self.path + ".wal"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+
+class Saving:
+    """When the file is to be saved: soon after the last change, and not too long after the first."""
+
+    def __init__(self) -> None:
+        self._first: float | None = None
+        self._last = 0.0
+        self._not_before = 0.0
+
+    def note_change(self) -> None:
+        self._last = time.monotonic()
+        if self._first is None:
+            self._first = self._last
+
+    def note_saved(self) -> None:
+        self._first = None
+
+    def note_failure(self) -> None:
+        self._not_before = time.monotonic() + SAVE_AGAIN_SECONDS
+
+    def left(self) -> float | None:
+        """Seconds until then; None where nothing has changed."""
+        if self._first is None:
+            return None
+        due = min(self._last + SAVE_IDLE_SECONDS, self._first + SAVE_SECONDS)
+        return max(due, self._not_before, now := time.monotonic()) - now
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether DuckDB has found that what it reads is not what it wrote."""
+    text = str(error)
+    return any(part in text for part in _DAMAGE)
+
+
+def _made_by() -> str:
+    return f"DuckDB {duckdb.__version__}, layout {LAYOUT}"

@@ -1,0 +1,212 @@
+"""Which rows of a table have changed since its columns were saved: keys that a flush notes beside the rows.
+
+The columnar worker saves its copies of tables in a file (engine/columnar/worker/columns_file.py), each as of some LSN.
+What a table lacks that was flushed later than that, nobody has in memory after a restart: so each flush notes the keys
+that it writes of such tables, in the same LMDB transaction.
+
+    meta    "noted" + storage id             u64 since, 16 bytes token
+    meta    "keys" + storage id + u64 lsn    the keys that a flush up to this LSN wrote: an Arrow stream of one binary
+                                             column, compressed
+                                             (storage id: u32, big-endian; so is the LSN of "keys")
+
+Keys are complete for what is later than `since`. The token names this list: a copy that knows another one was made of
+another directory, or before the list had gaps. Notes of what is saved go with the next flush. A table of which more
+than MOST_BYTES of keys would have to be kept has a list that begins anew behind the flush: a copy that is older is
+built again.
+
+`add`, `remove` and `note_saved` are called on the engine's thread, the rest on that of the flush.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.storage.columns import Column
+from engine.storage.keys import PREFIX_BYTES, numbers_of_offsets, storage_prefix
+from engine.storage.lmdb_writer import U64
+
+NOTED, KEYS = b"noted", b"keys"
+MOST_BYTES = 32 << 20  # of one table's keys
+TOKEN_BYTES = 16
+_SCHEMA: Any = pa.schema([("key", pa.binary())])
+
+Entries = list[tuple[bytes, bytes | None]]
+"""Names in `meta` with their values; None deletes."""
+
+
+@dataclass(slots=True)
+class _Noted:
+    token: bytes
+    since: int | None = None  # None: no flush has begun the list
+    sizes: dict[int, int] = field(default_factory=dict)  # LSN of a flush -> bytes of the keys that it noted
+    saved: int = 0
+
+
+class KeyNotes:
+    """The lists of one environment."""
+
+    def __init__(self, environment: Any, meta: Any) -> None:
+        self._tables: dict[int, _Noted] = {}
+        self._removed: set[int] = set()
+        with environment.begin(db=meta, buffers=True) as transaction:
+            for name, value in _entries(transaction, NOTED):
+                storage_id = int.from_bytes(name[len(NOTED) :], "big")
+                self._tables[storage_id] = _Noted(bytes(value[8:]), U64.unpack(value[:8])[0])
+            for name, value in _entries(transaction, KEYS):
+                storage_id, lsn = _place(name)
+                if storage_id in self._tables:
+                    self._tables[storage_id].sizes[lsn] = len(value)
+
+    def add(self, storage_id: int) -> str:
+        """From the next flush on keys of this table are noted. Gives the list's token, as hexadecimal digits."""
+        noted = self._tables.get(storage_id)
+        if noted is None:
+            noted = self._tables[storage_id] = _Noted(secrets.token_bytes(TOKEN_BYTES))
+        return noted.token.hex()
+
+    def remove(self, storage_id: int) -> None:
+        """Nobody has a copy of the table any more."""
+        if self._tables.pop(storage_id, None) is not None:
+            self._removed.add(storage_id)
+
+    def note_saved(self, storage_id: int, lsn: int) -> None:
+        """A copy has been saved as of this LSN."""
+        noted = self._tables.get(storage_id)
+        if noted is not None:
+            noted.saved = lsn
+
+    def begin(self, first_lsn: int, last_lsn: int, drops: Iterable[int]) -> Taking:
+        """For the flush of a layer."""
+        for storage_id in drops:
+            self.remove(storage_id)
+        return Taking(dict(self._tables), frozenset(self._removed), first_lsn, last_lsn)
+
+    def end(self, taking: Taking) -> None:
+        """The layer with what was taken of it is flushed."""
+        for storage_id, noted in taking.tables.items():
+            noted.since = taking.since[storage_id]
+            noted.sizes = taking.sizes[storage_id]
+        self._removed -= taking.removed
+
+
+class Taking:
+    """What one flush writes into `meta`. `pass_on` the layer's batches first, then ask for `entries`."""
+
+    def __init__(self, tables: dict[int, _Noted], removed: frozenset[int], first_lsn: int, last_lsn: int) -> None:
+        self.tables = tables
+        self.removed = removed
+        self.since = {
+            storage_id: first_lsn - 1 if noted.since is None else noted.since for storage_id, noted in tables.items()
+        }
+        self.sizes = {storage_id: dict(noted.sizes) for storage_id, noted in tables.items()}
+        self._last_lsn = last_lsn
+        self._taken: dict[int, list[Column]] = {}
+        self._bytes: dict[int, int] = {}
+
+    def pass_on(self, batches: Iterable[tuple[Column, Column]]) -> Iterator[tuple[Column, Column]]:
+        """The same batches (keys, values)."""
+        self._taken.clear()
+        self._bytes.clear()
+        for keys, values in batches:
+            if self.tables and len(keys):
+                self._take(keys)
+            yield keys, values
+
+    def _take(self, keys: Column) -> None:
+        starts = numbers_of_offsets(keys)[:-1]
+        data = np.frombuffer(keys.buffers()[2], np.uint8)
+        prefixes = data[starts[:, None] + np.arange(PREFIX_BYTES)].view(">u4").reshape(-1)
+        present = np.unique(prefixes).tolist()
+        for storage_id in self.tables.keys() & set(present):
+            size = self._bytes.get(storage_id, 0)
+            if size <= MOST_BYTES:
+                found = keys if len(present) == 1 else keys.filter(pa.array(prefixes == storage_id))
+                self._bytes[storage_id] = size + found.nbytes
+                self._taken.setdefault(storage_id, []).append(found)
+
+    def entries(self) -> Entries:
+        """What the flush is to put into `meta`, in the transaction that moves `flushed`."""
+        entries: Entries = []
+        for storage_id in self.removed - self.tables.keys():
+            entries.append((_noted_name(storage_id), None))
+        for storage_id, noted in self.tables.items():
+            entries.extend(self._entries_of(storage_id, noted))
+        return entries
+
+    def _entries_of(self, storage_id: int, noted: _Noted) -> Entries:
+        entries: Entries = []
+        sizes = self.sizes[storage_id]
+        gone = [lsn for lsn in sizes if lsn <= noted.saved]
+        if self._bytes.get(storage_id, 0) > MOST_BYTES:
+            data = None
+        else:
+            data = encode_keys(self._taken[storage_id]) if storage_id in self._taken else b""
+        left = sum(size for lsn, size in sizes.items() if lsn > noted.saved)
+        if data is None or left + len(data) > MOST_BYTES:
+            gone, data = list(sizes), b""
+            self.since[storage_id] = self._last_lsn
+        entries.extend((_keys_name(storage_id, lsn), None) for lsn in gone)
+        for lsn in gone:
+            del sizes[lsn]
+        if data:
+            entries.append((_keys_name(storage_id, self._last_lsn), data))
+            sizes[self._last_lsn] = len(data)
+        entries.append((_noted_name(storage_id), U64.pack(self.since[storage_id]) + noted.token))
+        return entries
+
+
+def _noted_name(storage_id: int) -> bytes:
+    return NOTED + storage_prefix(storage_id)
+
+
+def _keys_name(storage_id: int, lsn: int) -> bytes:
+    return KEYS + storage_prefix(storage_id) + lsn.to_bytes(8, "big")
+
+
+def _place(name: bytes) -> tuple[int, int]:
+    place = len(KEYS)
+    return int.from_bytes(name[place : place + 4], "big"), int.from_bytes(name[place + 4 :], "big")
+
+
+def _entries(transaction: Any, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
+    cursor = transaction.cursor()
+    if cursor.set_range(prefix):
+        for name, value in cursor.iternext():
+            if bytes(name[: len(prefix)]) != prefix:
+                return
+            yield bytes(name), value
+
+
+def encode_keys(columns: list[Column]) -> bytes:
+    """Keys (binary arrays) as they are noted."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, _SCHEMA, options=options) as writer:
+        for column in columns:
+            writer.write_batch(pa.RecordBatch.from_arrays([column], schema=_SCHEMA))
+    return bytes(sink.getvalue())
+
+
+def changed_keys(transaction: Any, meta: Any, storage_id: int, token: bytes, after: int) -> Column | None:
+    """The keys of a table that flushes have written after an LSN, each once and in order, as a transaction of LMDB sees
+    them. None where the list with this token does not know them all."""
+    found = transaction.get(_noted_name(storage_id), db=meta)
+    if found is None or found[8:] != token or U64.unpack(found[:8])[0] > after:
+        return None
+    parts: list[Column] = []
+    cursor = transaction.cursor(db=meta)
+    prefix = KEYS + storage_prefix(storage_id)
+    if cursor.set_range(_keys_name(storage_id, after + 1)):
+        for name, value in cursor.iternext():
+            if not name.startswith(prefix):
+                break
+            parts.extend(batch.column(0) for batch in pa.ipc.open_stream(pa.py_buffer(value)))
+    keys = pc.unique(pa.chunked_array(parts, pa.binary()))
+    return keys.take(pc.array_sort_indices(keys))
