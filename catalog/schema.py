@@ -250,6 +250,11 @@ class Source:
     columns: tuple[tuple[int, str], ...]
 
 
+COLUMNAR = "columnar"
+COLUMNAR_SETTINGS = ("on", "off", "auto")
+"""A storage parameter of tables: whether their columns are built before a query asks for them, and kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """An ordinary table, or a materialized view. Rows are clustered by primary key, or by a hidden row number (int8)
@@ -271,7 +276,7 @@ class Table:
     owner: int = BOOTSTRAP_ROLE_OID
     tablespace: int = DEFAULT_TABLESPACE_OID
     persistence: str = "p"  # p permanent, t temporary
-    options: tuple[tuple[str, str], ...] = ()  # WITH (fillfactor=...): kept and shown, without effect
+    options: tuple[tuple[str, str], ...] = ()  # WITH (fillfactor=...): kept and shown; `columnar` has an effect
     comment: str | None = None
     acl: tuple[str, ...] | None = None
     next_column: int = 1  # attnum of the next ADD COLUMN

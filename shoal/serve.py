@@ -158,7 +158,7 @@ async def open_single_node(config: Config, fatal: Callable[[BaseException], None
 @contextlib.asynccontextmanager
 async def columns_brought_up(worker: WorkerClient) -> AsyncIterator[None]:
     """Starts the worker within the context, beside everything else, if it has saved tables."""
-    task = asyncio.create_task(worker.start_if_saved())
+    task = asyncio.create_task(worker.start_if_wanted())
     try:
         yield
     finally:

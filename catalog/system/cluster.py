@@ -80,4 +80,11 @@ CLUSTER_VIEWS = (
         "tablespace:text node:text role:text epoch:int8 head_lsn:int8 sequenced_lsn:int8 durable_lsn:int8 "
         "flushed_lsn:int8 pending_bytes:int8 staleness:interval cluster_stale:bool",
     ),
+    _view(
+        15107,
+        "shoal_columns",
+        "Tables of this database whose columns the analytic worker of this node has, or is to have.",
+        "schema_name:text table_name:text setting:text state:text lsn:int8 lag:int8 saved_lsn:int8 rows:int8 "
+        "bytes:int8 loaded:timestamptz loaded_from:text",
+    ),
 )

@@ -18,7 +18,6 @@ import os
 import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.clock import now
 from catalog.errors import SqlError
 from engine.bulk.thread import BulkThread
 from engine.checkpoint import manifest as manifests
@@ -42,7 +42,6 @@ from engine.priority import REST, Pace
 if TYPE_CHECKING:
     from engine.storage.tablespace import Tablespace
 
-EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 CLEAN_UP_SECONDS = 10.0
 PARTIAL_BYTES = 128 << 20  # of stored rows
 OTHER_SCHEMA: Any = pa.schema([("key", pa.binary()), ("value", pa.binary())])
@@ -201,7 +200,7 @@ class _Writer:
             self._capture.lsn,
             entry.hash,
             entry.commit_time,
-            time.time_ns() // 1000 - EPOCH_2000,
+            now(),
             self._folder,
             self._previous_lsn,
             catalog,

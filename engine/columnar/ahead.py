@@ -9,20 +9,22 @@ change does, within a second and behind everybody else's back (feed.py). That is
 Only where the worker runs already, because somebody asks analytic queries, and only while what nobody has asked for
 yet is a small part of its memory (`WorkerClient.build_ahead`).
 
-What the worker finds in its file when it starts is brought up to now at once, a table after another, so that what a
-query asks for comes between them.
+What the worker finds in its file when it starts is brought up to now at once, and so are tables whose storage parameter
+`columnar` is `on`: a table after another, so that what a query asks for comes between them. A table with `off` is built
+when a query needs it, and not kept.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Table
+from catalog.schema import COLUMNAR, Catalog, SchemaObject, Table
 from engine.storage.branch_storage import leans
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix
 
@@ -34,17 +36,58 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.columnar")
 
 
-async def take_up(worker: WorkerClient, tables: Iterable[Table]) -> None:
-    """Brings up the tables that the worker has found in its file, of those that there are, and drops the others."""
-    there = {table.storage_id: table for table in tables}
-    for storage_id in sorted(worker.in_file):
-        if storage_id not in there:
-            worker.forget(storage_id)
-        elif storage_id in worker.in_file:  # no query has asked for it meanwhile
+def columnar_of(table: Table) -> str:
+    """Its storage parameter: on, off or auto."""
+    return dict(table.options).get(COLUMNAR, "auto").lower()
+
+
+class BackgroundBuild:
+    """Tables that are built, or brought up, one after another. In the event loop."""
+
+    def __init__(self, worker: WorkerClient) -> None:
+        self._worker = worker
+        self._tables: deque[Table] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, tables: Iterable[Table]) -> None:
+        self._tables.extend(tables)
+        if self._tables and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def take_up(self, tables: Iterable[Table], in_file: Iterable[int]) -> None:
+        """The worker has started, and has found some tables in its file: those that are still there are brought up,
+        the others go."""
+        wanted = {table.storage_id: table for table in tables if columnar_of(table) != "off"}
+        found = list(in_file)
+        for storage_id in found:
+            if storage_id not in wanted:
+                self._worker.forget(storage_id)
+        on = [storage_id for storage_id, table in wanted.items() if columnar_of(table) == "on"]
+        self.add(wanted[storage_id] for storage_id in dict.fromkeys([*found, *on]) if storage_id in wanted)
+
+    def on_published(self, changes: Mapping[int, SchemaObject | None]) -> None:
+        """Tables have changed, or are new."""
+        for item in changes.values():
+            if isinstance(item, Table):
+                if columnar_of(item) == "on":
+                    self.add((item,))
+                elif columnar_of(item) == "off":
+                    self._worker.forget(item.storage_id)
+
+    def clear(self) -> None:
+        self._tables.clear()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _run(self) -> None:
+        while self._tables:
+            table = self._tables.popleft()
             try:
-                await worker.load(there[storage_id])
+                await self._worker.load(table)
             except SqlError as error:
-                log.warning('the columns of "%s" are not ready: %s', there[storage_id].name, error.message)
+                log.warning('the columns of "%s" are not ready: %s', table.name, error.message)
+        self._task = None
 
 
 def announce(worker: WorkerClient, store: AnyStore, catalog: Catalog, runs: Sequence[BulkRun]) -> None:

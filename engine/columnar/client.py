@@ -37,13 +37,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from catalog.clock import now
 from catalog.errors import SqlError
 from catalog.functions.duckdb_errors import memory_error, sql_error_call
 from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
 from catalog.stillness import LOOK_SECONDS, Stillness
 from engine.columnar import frames
-from engine.columnar.ahead import take_up
+from engine.columnar.ahead import BackgroundBuild, columnar_of
 from engine.columnar.descriptions import describe_table
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
 from engine.columnar.frame_protocol import FrameProtocol
@@ -99,6 +100,20 @@ class WorkerStatus:
     behind: int  # LSNs that its tables have not been told of, of all tablespaces
     late_since: int | None  # commit time of the oldest of these, microseconds since 2000-01-01 UTC, if it is known
     unapplied: int  # bytes of changes that it has not applied yet
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """What the worker has of a table: `shoal_columns`. None is not known."""
+
+    state: str  # ready, loading, or saved: in the file, and not brought up yet
+    lsn: int | None = None
+    lag: int | None = None  # LSNs
+    saved_lsn: int | None = None
+    rows: int | None = None
+    bytes: int | None = None  # on the disk
+    loaded: int | None = None  # microseconds since 2000-01-01 UTC
+    loaded_from: str | None = None  # rows or file
 
 
 class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
@@ -311,8 +326,8 @@ class WorkerClient(ColumnarEngine):
         self.in_file: set[int] = set()
         """Storage ids of the tables that the file had when the worker started, and that are not loaded."""
         self.stored_tables: Callable[[], Iterable[Table]] | None = None
-        """What tables there are, for those that the file has: `take_up` in engine/columnar/ahead.py."""
-        self._taking_up: asyncio.Task[None] | None = None
+        """What tables there are."""
+        self.background = BackgroundBuild(self)
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
         self.virtual_content = virtual_content
@@ -347,6 +362,19 @@ class WorkerClient(ColumnarEngine):
         pid = self._process.pid if self._process is not None and running else 0
         feed = self._feed
         return WorkerStatus(pid, len(feed.tables), len(self._streams), feed.behind, feed.late_since, self._unapplied)
+
+    def copies(self) -> dict[int, CopyStatus]:
+        """The tables that the worker has, by storage id."""
+        found = {storage_id: CopyStatus("saved") for storage_id in self.in_file}
+        for storage_id, fed in self._feed.tables.items():
+            if fed.ready:
+                lag = fed.store.durable_lsn - fed.reached if fed.pending or fed.runs else 0
+                saved_lsn, rows, size = fed.saved or (None, None, None)
+                source = "rows" if fed.built else "file"
+                found[storage_id] = CopyStatus("ready", fed.reached, lag, saved_lsn, rows, size, fed.loaded, source)
+            else:
+                found[storage_id] = CopyStatus("loading")
+        return found
 
     @property
     def running(self) -> bool:
@@ -566,14 +594,16 @@ class WorkerClient(ColumnarEngine):
 
     # ---- tables ---------------------------------------------------------------------------------------------------
 
-    async def start_if_saved(self) -> None:
-        """Starts the worker where it has tables to go on with, and lets it bring them up. Raises 57P02."""
-        if self._keep and os.path.exists(self.columns_path):
+    async def start_if_wanted(self) -> None:
+        """Starts the worker where it has saved tables, or is to have some. Raises 57P02."""
+        saved = self._keep and os.path.exists(self.columns_path)
+        if saved or any(columnar_of(table) == "on" for table in (self.stored_tables or tuple)()):
             await self.start()
 
     async def load(self, table: Table) -> None:
-        """Waits until the worker has the table. Raises what loading has met; `_Loss` is 57P02."""
+        """Waits until the worker, which is started if need be, has the table. Raises what loading has met."""
         try:
+            await self.start()
             await self._load_all((table,))
         except _Loss as loss:
             raise loss.error("loaded a table") from None
@@ -607,7 +637,7 @@ class WorkerClient(ColumnarEngine):
         """Loads a table without rows, to which so many bytes of them are about to come, before a query asks for it:
         where the worker runs, and has memory to spare for what may not be asked for. engine/columnar/ahead.py."""
         tables = self._feed.tables
-        if not self.running or table.storage_id in tables:
+        if not self.running or table.storage_id in tables or columnar_of(table) == "off":
             return
         if size + sum(fed.unasked for fed in tables.values()) <= self._memory_limit // AHEAD_PART:
             self._load(table)
@@ -621,7 +651,7 @@ class WorkerClient(ColumnarEngine):
             "op": "load",
             "table": describe_table(table, bases),
             "path": fed.store.checkpoint_path,
-            "token": fed.store.note_keys(table.storage_id) if self._keep and not bases else "",
+            "token": fed.store.note_keys(table.storage_id) if self._is_kept(table, bases) else "",
         }
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
@@ -631,6 +661,10 @@ class WorkerClient(ColumnarEngine):
         else:
             self._load_flushed(future, load)
         return future
+
+    def _is_kept(self, table: Table, bases: Sequence[int]) -> bool:
+        """Whether the table is to outlive the worker. One that leans on others changes with them: it is built anew."""
+        return self._keep and not bases and columnar_of(table) != "off"
 
     def _load_flushed(self, future: asyncio.Future[None], load: frames.Header) -> None:
         """The worker may have ended meanwhile: then whoever waits knows."""
@@ -777,8 +811,8 @@ class WorkerClient(ColumnarEngine):
                 lambda: FrameProtocol(self._receive, self._note_loss), sock=ours
             )
             await self._until_ready(self._ready, process.pid)
-            if self.in_file and self.stored_tables is not None:
-                self._taking_up = loop.create_task(take_up(self, self.stored_tables()))
+            if self.stored_tables is not None:
+                self.background.take_up(self.stored_tables(), sorted(self.in_file))
         except BaseException:  # a cancelled start leaves no process either
             if self._ready is not None:
                 self._ready.cancel()
@@ -880,9 +914,10 @@ class WorkerClient(ColumnarEngine):
         elif operation in ("loaded", "lost"):
             self._table_answer(header)
         elif operation == "saved":
-            for storage_id, lsn in header["tables"]:
+            for storage_id, lsn, rows, size in header["tables"]:
                 fed = self._feed.tables.get(storage_id)
                 if fed is not None:
+                    fed.saved = lsn, rows, size
                     fed.store.note_saved(storage_id, lsn)
             self._note_save()
         elif operation == "unsaved":
@@ -911,6 +946,8 @@ class WorkerClient(ColumnarEngine):
         self.in_file.discard(storage_id)
         if header["op"] == "loaded":
             lsn: Any = header["lsn"]
+            self._feed.tables[storage_id].built = bool(header["built"])
+            self._feed.tables[storage_id].loaded = now()
             for path in self._feed.note_loaded(storage_id, lsn):
                 os.unlink(path)
             self._push_soon()
@@ -932,9 +969,7 @@ class WorkerClient(ColumnarEngine):
         if self._push_timer is not None:
             self._push_timer.cancel()
             self._push_timer = None
-        if self._taking_up is not None:
-            self._taking_up.cancel()
-            self._taking_up = None
+        self.background.clear()
         self.in_file.clear()
         process, self._process = self._process, None
         self._hearing.clear()

@@ -54,11 +54,25 @@ Changes = dict[bytes, bytes | None]
 
 
 class FedTable:
-    """One table in the worker. `ready` is False while it is being loaded: until then `early` has what would be pending,
+    """One table in the worker. `built`: it was read as a whole, since the worker had no copy that could be brought up.
+    `ready` is False while it is being loaded: until then `early` has what would be pending,
     with its LSN, because LMDB may turn out to have it. `unasked`: bytes of one that no query has asked for yet.
     `unwanted`: it is forgotten once it is loaded."""
 
-    __slots__ = ("early", "pending", "reached", "ready", "runs", "store", "table", "unasked", "unwanted")
+    __slots__ = (
+        "built",
+        "early",
+        "loaded",
+        "pending",
+        "reached",
+        "ready",
+        "runs",
+        "saved",
+        "store",
+        "table",
+        "unasked",
+        "unwanted",
+    )
 
     def __init__(self, table: Table, store: Tablespace) -> None:
         self.table = table
@@ -67,7 +81,9 @@ class FedTable:
         self.pending: set[bytes] = set()
         self.early: list[tuple[int, bytes]] = []
         self.runs: list[tuple[int, str]] = []  # LSNs and files of bulk runs to be applied first, oldest first
-        self.ready = False
+        self.built = self.ready = False
+        self.loaded: int | None = None  # when, in microseconds since 2000-01-01 UTC
+        self.saved: tuple[int, int, int] | None = None  # LSN, rows and bytes on the disk, when it was last saved
         self.unasked = 0
         self.unwanted = False
 

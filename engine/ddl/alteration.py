@@ -28,6 +28,7 @@ from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
+from engine.ddl.storage_parameters import OF_TABLES, changed, check_parameters, without
 from engine.ddl.tables import TableBuilder, layout
 from engine.ddl.tablespaces import place_of_table
 from engine.execute.code import NotOnRowPath
@@ -42,8 +43,6 @@ from engine.sql.tree_walk import is_volatile
 _WITHOUT_EFFECT = (
     "set_statistics",
     "set_storage",
-    "set_options",
-    "reset_options",
     "cluster",
     "set_logged",
     "set_unlogged",
@@ -444,6 +443,18 @@ class Alteration:
             raise SqlError("55000", message)
         self.builder.change_column(replace(column, generated=None))
 
+    # ---- storage parameters ---------------------------------------------------------------------------------------
+
+    def set_options(self, command: ast.AlterTableCmd) -> None:
+        if command.name is None:  # a column's have no effect
+            check_parameters(command.options, OF_TABLES if self.table.partitioning is None else {})
+            self.builder.table = replace(self.table, options=changed(self.table.options, command.options))
+
+    def reset_options(self, command: ast.AlterTableCmd) -> None:
+        if command.name is None:
+            names = [name for name, _ in command.options]
+            self.builder.table = replace(self.table, options=without(self.table.options, names))
+
     # ---- constraints --------------------------------------------------------------------------------------------
 
     def add_constraint(self, command: ast.AlterTableCmd) -> None:
@@ -572,6 +583,6 @@ def _not_null(column: Column) -> Constraint:
 _COMMAND_NAMES = (
     "add_column", "drop_column", "alter_type", "set_default", "drop_default", "set_not_null", "drop_not_null",
     "add_identity", "set_identity", "drop_identity", "drop_expression", "add_constraint", "drop_constraint",
-    "validate_constraint", "owner", "tablespace",
+    "validate_constraint", "owner", "tablespace", "set_options", "reset_options",
 )  # fmt: skip
 _COMMANDS: dict[str, Callable[[Alteration, Any], None]] = {name: getattr(Alteration, name) for name in _COMMAND_NAMES}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog.errors import SqlError
-from catalog.operator_classes import METHODS, AccessMethod, default_class, named_class, operator_class
+from catalog.operator_classes import METHODS, default_class, named_class, operator_class
 from catalog.schema import IndexColumn, Table
 from catalog.types import format_type, lookup
-from catalog.types.boolean import SPELLINGS
 from catalog.types.user import FIRST_ADDED_OID
 from engine.ddl.collations import index_collation
 from engine.ddl.context import DdlContext
@@ -80,35 +79,6 @@ def with_method(context: DdlContext, statement: ast.IndexStmt) -> ast.IndexStmt:
         if wanted and not able:
             raise SqlError("0A000", f'access method "{name}" does not support {what}')
     return replace(statement, method=name)
-
-
-def index_options(method: AccessMethod, given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Raises 22023 for a storage parameter that the method does not have, or for a value that it cannot be."""
-    for name, value in given:
-        if name not in method.options:
-            raise SqlError("22023", f'unrecognized parameter "{name}"')
-        allowed = method.options[name]
-        if not allowed:
-            if value.lower() not in SPELLINGS:
-                raise SqlError("22023", f'invalid value for boolean option "{name}": {value}')
-        elif isinstance(allowed[0], str):
-            if value.lower() not in allowed:
-                words = ", ".join(f'"{word}"' for word in allowed[:-1]) + f', and "{allowed[-1]}"'
-                detail = f"Valid values are {words}."
-                raise SqlError("22023", f'invalid value for enum option "{name}": {value}', detail=detail)
-        else:
-            _check_number(name, value, allowed[0], int(allowed[1]))
-    return given
-
-
-def _check_number(name: str, value: str, least: int, most: int) -> None:
-    try:
-        number = int(value)
-    except ValueError:
-        raise SqlError("22023", f'invalid value for integer option "{name}": {value}') from None
-    if not least <= number <= most:
-        detail = f'Valid values are between "{least}" and "{most}".'
-        raise SqlError("22023", f'value {value} out of bounds for option "{name}"', detail=detail)
 
 
 def index_column(context: DdlContext, table: Table, element: ast.IndexElement, method: str) -> IndexColumn:

@@ -10,8 +10,9 @@ from catalog.schema import Catalog, Index, Table
 from engine.ddl import names, partition_members, partitions
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_predicate
-from engine.ddl.index_columns import find_included, index_column, index_options, second_part, with_method
+from engine.ddl.index_columns import find_included, index_column, second_part, with_method
 from engine.ddl.ownership import must_create_in, user_role
+from engine.ddl.storage_parameters import check_parameters
 from engine.ddl.tablespaces import place_of_index
 from engine.sql import ast
 from engine.sql.analyze import Environment
@@ -27,6 +28,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
     must_create_in(context, table.schema, user_role(context))
     if len(statement.elements) > MAX_KEYS:
         raise SqlError("54011", f"cannot use more than {MAX_KEYS} columns in an index")
+    check_parameters(statement.options, METHODS[statement.method].options)
     name = statement.name
     if name is None:
         name = names.free_relation_name(context, table.schema, table.name, second_part(statement), "idx")
@@ -46,7 +48,7 @@ def create_index(context: DdlContext, statement: ast.IndexStmt) -> str:
         method=statement.method,
         owner=table.owner,
         tablespace=place_of_index(context, statement.tablespace, table),
-        options=index_options(METHODS[statement.method], statement.options),
+        options=statement.options,
     )
     if index.unique:
         partitions.check_unique_key(table, "UNIQUE", tuple(column.number for column in index.columns))

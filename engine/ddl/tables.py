@@ -35,6 +35,7 @@ from engine.ddl.foreign_keys import foreign_key
 from engine.ddl.index_columns import must_have_class
 from engine.ddl.like import copy_columns, copy_indexes
 from engine.ddl.sequences import new_sequence
+from engine.ddl.storage_parameters import OF_TABLES, check_parameters
 from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
@@ -424,9 +425,7 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     if statement.partition_by is not None and statement.inherits and statement.bound is None:
         raise SqlError("42P17", "cannot create partitioned table as inheritance child")
     parents = inheritance.parents_named(context, statement.inherits, persistence, partition=statement.bound is not None)
-    if statement.partition_by is not None and statement.options:
-        raise SqlError("42809", "cannot specify storage parameters for a partitioned table",
-                       hint="Specify storage parameters for its leaf partitions, instead.")  # fmt: skip
+    check_parameters(statement.options, OF_TABLES if statement.partition_by is None else {})
     wanted = statement.tablespace
     if wanted is None and statement.bound is not None:
         place = context.catalog.get(parents[0].tablespace)

@@ -14,7 +14,6 @@ import asyncio
 import itertools
 import os
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from copy import copy
@@ -22,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from catalog import rows as system_rows
+from catalog.clock import now
 from catalog.errors import SqlError
 from catalog.memory import Pool
 from catalog.schema import (
@@ -80,18 +80,12 @@ if TYPE_CHECKING:
     from engine.node.interface import NodePast, NodeSession
     from engine.statistics.statements import CountedPlan
 
-EPOCH_2000 = 946_684_800_000_000  # microseconds from 1970-01-01 to 2000-01-01
 LONG_SECRET = 32  # bytes of a cancel key since protocol 3.2
 
 _OIDS = Sequence(0, 0, "oid", system_rows.COUNTERS, start=FIRST_USER_OID, maximum=2**32 - 1)
 _STORAGE_IDS = Sequence(
     0, 0, "storage_id", system_rows.COUNTERS + 1, start=system_rows.FIRST_USER_STORAGE, maximum=2**32 - 1
 )
-
-
-def now() -> int:
-    """The wall clock as a timestamptz: microseconds since 2000-01-01 UTC."""
-    return time.time_ns() // 1000 - EPOCH_2000
 
 
 def resolve(future: asyncio.Future[None]) -> None:
@@ -328,6 +322,7 @@ class Node:
         self.commits.schema_version = self.store.of(0).durable_lsn
         self._plan_the_past_anew()
         self.held.on_published(changes)
+        self.columnar.background.on_published(changes)
         self.changes.on_published(changes)
 
     def publish_when_durable(self, lsn: int, transaction: Transaction) -> None:

@@ -241,6 +241,16 @@ class Checkpoint:
         self.key_notes.end(taking)
         self.flushed_lsn = layer.last_lsn
 
+    def write_notes(self) -> None:
+        """Writes which lists of changed keys begin and end now, between two flushes."""
+        if self.key_notes.is_behind:
+            with self.writing(), self.environment.begin(db=self._meta, write=True) as transaction:
+                for name, value in self.key_notes.entries_at(self.flushed_lsn):
+                    if value is None:
+                        transaction.delete(name)
+                    else:
+                        transaction.put(name, value)
+
     def _write_here(self, layer: Layer, taking: Taking, pause: Callable[[float], None]) -> None:
         writer = LayerWriter(self.environment, self.rows, self._meta, COMMIT_BYTES)
         try:

@@ -46,6 +46,10 @@ class _Renewed:
     """The engine reads by a transaction that sees what was deleted and packed."""
 
 
+class _Notes:
+    """Lists of changed keys begin or end (engine/storage/key_notes.py)."""
+
+
 class Flusher:
     """`on_flushed(layer)`, `on_full(error)` and `on_failure(error)` run on the engine's thread. After a failure nothing
     more is done; after a full disk (53100) the same is tried again. The others: engine.storage.space.Space."""
@@ -70,7 +74,7 @@ class Flusher:
         self.hurry = False
         self.failed = False
         self.wanted = True  # False: the files are about to go, and whatever fails with them is nobody's concern
-        self._jobs: SimpleQueue[Layer | Packing | _Weighing | _Renewed | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Layer | Packing | _Weighing | _Renewed | _Notes | None] = SimpleQueue()
         self._space = Space(checkpoint, engine_thread, on_rewritten, on_held, engine_reads, self._is_called, self._rest)
         self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
         self._thread.start()
@@ -92,6 +96,10 @@ class Flusher:
     def kept_bytes(self) -> int:
         """Space.kept_bytes."""
         return self._space.kept_bytes
+
+    def write_notes(self) -> None:
+        """Lists of changed keys begin or end."""
+        self._jobs.put(_Notes())
 
     def on_renewed(self) -> None:
         """What `on_rewritten` has asked for has been done."""
@@ -128,6 +136,8 @@ class Flusher:
             self._space.pack(job)
         elif isinstance(job, _Renewed):
             self._space.on_renewed()
+        elif isinstance(job, _Notes):
+            self._write_notes()
         elif isinstance(job, _Weighing):
             if self._space.weighs(job.ranges):
                 self._engine_thread(job.heavy)
@@ -148,6 +158,14 @@ class Flusher:
                     raise
                 self._engine_thread(partial(self._on_full, error))
             self._stopping.wait(FULL_PAUSE)
+
+    def _write_notes(self) -> None:
+        try:
+            self._checkpoint.write_notes()
+        except SqlError as error:
+            if error.sqlstate != DISK_FULL:
+                raise
+            # The next flush writes them; until then a copy of the table is built again.
 
     def _is_called(self) -> bool:
         """Whether something else waits."""

@@ -14,6 +14,8 @@ another directory, or before the list had gaps. Notes of what is saved go with t
 than MOST_BYTES of keys would have to be kept has a list that begins anew behind the flush: a copy that is older is
 built again.
 
+A list begins with an entry of its own, not with the flush that comes next: there may be none before the end.
+
 `add`, `remove` and `note_saved` are called on the engine's thread, the rest on that of the flush.
 """
 
@@ -29,13 +31,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.storage.columns import Column
-from engine.storage.keys import PREFIX_BYTES, numbers_of_offsets, storage_prefix
+from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.storage.lmdb_writer import U64
 
 NOTED, KEYS = b"noted", b"keys"
 MOST_BYTES = 32 << 20  # of one table's keys
 TOKEN_BYTES = 16
-_SCHEMA: Any = pa.schema([("key", pa.binary())])
+_SCHEMA: Any = pa.schema([("key", pa.large_binary())])
 
 Entries = list[tuple[bytes, bytes | None]]
 """Names in `meta` with their values; None deletes."""
@@ -65,7 +67,8 @@ class KeyNotes:
                     self._tables[storage_id].sizes[lsn] = len(value)
 
     def add(self, storage_id: int) -> str:
-        """From the next flush on keys of this table are noted. Gives the list's token, as hexadecimal digits."""
+        """From the next flush on keys of this table are noted; `entries_at` is to be written. Gives the list's token,
+        as hexadecimal digits."""
         noted = self._tables.get(storage_id)
         if noted is None:
             noted = self._tables[storage_id] = _Noted(secrets.token_bytes(TOKEN_BYTES))
@@ -81,6 +84,18 @@ class KeyNotes:
         noted = self._tables.get(storage_id)
         if noted is not None:
             noted.saved = lsn
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether `entries_at` has anything."""
+        return bool(self._removed) or any(noted.since is None for noted in self._tables.values())
+
+    def entries_at(self, flushed_lsn: int) -> Entries:
+        """Between two flushes: what is to be put into `meta` for lists that begin and end."""
+        taking = Taking(dict(self._tables), frozenset(self._removed), flushed_lsn + 1, flushed_lsn)
+        entries = taking.entries()
+        self.end(taking)
+        return entries
 
     def begin(self, first_lsn: int, last_lsn: int, drops: Iterable[int]) -> Taking:
         """For the flush of a layer."""
@@ -120,7 +135,8 @@ class Taking:
             yield keys, values
 
     def _take(self, keys: Column) -> None:
-        starts = numbers_of_offsets(keys)[:-1]
+        keys = keys.cast(pa.large_binary())  # as memtables have them; runs have the other
+        starts = np.frombuffer(keys.buffers()[1], np.int64, len(keys), 8 * keys.offset)
         data = np.frombuffer(keys.buffers()[2], np.uint8)
         prefixes = data[starts[:, None] + np.arange(PREFIX_BYTES)].view(">u4").reshape(-1)
         present = np.unique(prefixes).tolist()
@@ -185,7 +201,7 @@ def _entries(transaction: Any, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
 
 
 def encode_keys(columns: list[Column]) -> bytes:
-    """Keys (binary arrays) as they are noted."""
+    """Keys (large_binary arrays) as they are noted."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_stream(sink, _SCHEMA, options=options) as writer:
@@ -208,5 +224,5 @@ def changed_keys(transaction: Any, meta: Any, storage_id: int, token: bytes, aft
             if not name.startswith(prefix):
                 break
             parts.extend(batch.column(0) for batch in pa.ipc.open_stream(pa.py_buffer(value)))
-    keys = pc.unique(pa.chunked_array(parts, pa.binary()))
+    keys = pc.unique(pa.chunked_array(parts, pa.large_binary())).cast(pa.binary())
     return keys.take(pc.array_sort_indices(keys))

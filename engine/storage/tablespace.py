@@ -706,7 +706,9 @@ class Tablespace:
     def note_keys(self, storage_id: int) -> str:
         """From the next flush on it is kept in LMDB which keys of this table have changed. Gives the token by which a
         copy of the table says later which list it relies on."""
-        return self._checkpoint.key_notes.add(storage_id)
+        token = self._checkpoint.key_notes.add(storage_id)
+        self._write_notes()
+        return token
 
     def note_saved(self, storage_id: int, lsn: int) -> None:
         """A copy of the table has been saved as of this LSN: what was noted up to it is of no use any more."""
@@ -715,6 +717,11 @@ class Tablespace:
     def forget_keys(self, storage_id: int) -> None:
         """There is no such copy any more."""
         self._checkpoint.key_notes.remove(storage_id)
+        self._write_notes()
+
+    def _write_notes(self) -> None:
+        if self._flusher is not None and self._checkpoint.key_notes.is_behind:
+            self._flusher.write_notes()
 
     # --- flushing ----------------------------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from catalog.clock import now
 from replication.interface import ChangelogStore
-
-EPOCH_2000 = 946_684_800_000_000  # 2000-01-01 UTC in microseconds of Unix time
 
 StoreOf = Callable[[str], ChangelogStore]
 """The store at a URL, opened once and kept; '' is the cluster's. Raises SqlError for a URL that is none."""
@@ -59,7 +58,7 @@ class SystemClock:
         return time.monotonic()
 
     def wall(self) -> int:
-        return time.time_ns() // 1000 - EPOCH_2000
+        return now()
 
 
 class InThread(Protocol):

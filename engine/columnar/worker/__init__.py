@@ -8,5 +8,5 @@
     udf.py        Python functions inside DuckDB;  values.py  their values;  calls.py  ends those that take long
     memory.py     bounds what is resident in memory
 
-The process has neither files nor network, and ends when the engine's process ends.
+The process has no files but its own and LMDB's, and no network, and ends when the engine's process ends.
 """

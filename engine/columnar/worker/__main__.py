@@ -3,13 +3,13 @@
     engine -> worker                                      worker -> engine
                                                           ready    {watchers: ids of threads that only read or look,
                                                                     tables: storage ids that the file has}
-    load      a table: bring it to what LMDB has          loaded   {storage_id, lsn}  or  lost {storage_id, error}
+    load      a table: bring it to what LMDB has          loaded   {storage_id, lsn, built}  or  lost {...}
     describe  a table has a new row layout
     apply     changed keys with their new values          applied  {bytes}            or  lost
     run       the same, as a bulk run's file, which the worker removes when it has applied it
               (the last of an LSN's changes have it: reached)
     drop      a table
-    save      the file, now; it is saved by itself too    saved    {tables: storage ids with their LSNs}
+    save      the file, now; it is saved by itself too    saved    {tables: [storage id, LSN, rows, bytes]}
                                                           unsaved  {message}
     virtual   a virtual table's content, under a name
     forget    that name

@@ -19,7 +19,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -57,6 +57,8 @@ class ColumnsFile:
     def __init__(self, connection: Any, path: str | None) -> None:
         self.path = path
         self._connection = connection
+        self._saved: dict[int, Saved] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}  # the LSN as of which they are known, and bytes
         try:
             self._attach()
             self.tables = self._read()
@@ -111,7 +113,7 @@ class ColumnsFile:
         self._attach()
         self._begin()
 
-    def save(self, tables: Iterable[Saved]) -> None:
+    def save(self, tables: Sequence[Saved]) -> None:
         """Makes durable what has been committed, with what is to be known of the tables. Raises duckdb.Error."""
         connection = self._connection
         connection.execute("BEGIN")
@@ -127,6 +129,22 @@ class ColumnsFile:
             raise
         if self.path is not None:
             connection.execute(f"CHECKPOINT {SCHEMA}")
+        self._saved = {table.storage_id: table for table in tables}
+
+    def sizes(self) -> dict[int, tuple[int, int]]:
+        """Rows and bytes on the disk of each table, as they are saved."""
+        rows = dict(
+            self._rows(f"SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = '{SCHEMA}'")
+        )
+        (block_size,) = self._rows(f"SELECT block_size FROM pragma_database_size() WHERE database_name = '{SCHEMA}'")[0]
+        for storage_id in self._sizes.keys() - {table.storage_id for table in self._saved.values()}:
+            del self._sizes[storage_id]
+        for storage_id, table in self._saved.items():
+            if self._sizes.get(storage_id, (0, -1))[0] != table.lsn:
+                segments = f"pragma_storage_info('{table_name(storage_id)}')"
+                ((blocks,),) = self._rows(f"SELECT count(DISTINCT block_id) FROM {segments} WHERE persistent")
+                self._sizes[storage_id] = table.lsn, blocks * block_size
+        return {storage_id: (rows[f"t{storage_id}"], self._sizes[storage_id][1]) for storage_id in self._saved}
 
     def remove(self) -> None:
         """Removes the file; the next worker makes another one. What is open goes on."""

@@ -40,10 +40,15 @@ _SETTINGS = (
 )
 
 
-def open_database(
-    memory_limit: int, threads: int, spill_directory: str, columns_path: str | None = None
+def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
+    """A connection to a new DuckDB whose tables go with it. `memory_limit` in bytes."""
+    return open_with_columns(memory_limit, threads, spill_directory, None)[0]
+
+
+def open_with_columns(
+    memory_limit: int, threads: int, spill_directory: str, columns_path: str | None
 ) -> tuple[Any, ColumnsFile]:
-    """A connection to a new DuckDB, with the columns of the file attached; None: of none. `memory_limit` in bytes."""
+    """The same, with the tables of a file attached, which is made if it is not there; None: of none."""
     connection = duckdb.connect(
         ":memory:",
         config={

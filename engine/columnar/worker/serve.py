@@ -21,7 +21,7 @@ from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.columns_file import Saving, is_damage
-from engine.columnar.worker.database import is_fatal, open_database, pinned_cursor
+from engine.columnar.worker.database import is_fatal, open_with_columns, pinned_cursor
 from engine.columnar.worker.query import (
     Interrupter,
     Query,
@@ -55,7 +55,7 @@ class Server:
         self._watch = memory.Watch(memory_limit, self._is_busy, lambda: self._taken, self._end_newest, self._leave)
         self._applying = False
         self._taken = 0  # frames, as which work comes
-        self._database, self._file = open_database(memory_limit, threads, spill_directory, columns_path)
+        self._database, self._file = open_with_columns(memory_limit, threads, spill_directory, columns_path)
         self._tables = Tables(self._database, self._need, self._file.tables)
         self._saving = Saving()
         self._functions: set[str] = set()
@@ -185,12 +185,12 @@ class Server:
         description: Any = header["table"]
         self._slots.join()
         try:
-            lsn = self._tables.load(description, str(header["path"]), str(header["token"]))
+            lsn, built = self._tables.load(description, str(header["path"]), str(header["token"]))
         except Exception as error:
             self._lose(description["storage_id"], error)
             return
         self._saving.note_change()
-        self._send({"op": "loaded", "storage_id": description["storage_id"], "lsn": lsn}, ())
+        self._send({"op": "loaded", "storage_id": description["storage_id"], "lsn": lsn, "built": built}, ())
 
     def _describe(self, header: Header, buffers: list[memoryview]) -> None:
         self._tables.describe_again(header["table"])
@@ -226,13 +226,15 @@ class Server:
         saved = self._tables.saved()
         try:
             self._file.save(saved)
+            sizes = self._file.sizes()
         except Exception as error:
             self._leave_if_broken(error)
             self._saving.note_failure()
             self._send({"op": "unsaved", "message": str(error)}, ())
             return
         self._saving.note_saved()
-        self._send({"op": "saved", "tables": [[table.storage_id, table.lsn] for table in saved]}, ())
+        told = [[table.storage_id, table.lsn, *sizes[table.storage_id]] for table in saved]
+        self._send({"op": "saved", "tables": told}, ())
 
     def _leave_if_broken(self, error: Exception) -> None:
         """Ends the process where the database takes no more statements, or its file is damaged: the next one begins

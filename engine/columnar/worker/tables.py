@@ -81,50 +81,48 @@ class Tables:
         self._found = dict(saved)  # what is in the file, and nobody has asked for yet
         self.lost: dict[int, SqlError] = {}
 
-    def load(self, description: Any, lmdb_path: str, token: str) -> int:
+    def load(self, description: Any, lmdb_path: str, token: str) -> tuple[int, bool]:
         """Brings the table to what LMDB has: by the keys that have changed, if it is here and they are known, else it
-        is built anew. Returns the LSN that LMDB had reached."""
+        is built anew. Returns the LSN that LMDB had reached, and whether it was built."""
         table = table_of(description)
-        known = self._known(description, token)
+        known = self._take(description, token)
         if known is not None:
             lsn = self._catch_up(known, lmdb_path)
             if lsn is not None:
-                return lsn
+                return lsn, False
         self.drop(table.storage_id)
         try:
-            return self._build(_prepare(description, token), lmdb_path, description["bases"])
+            lsn = self._build(_prepare(description, token), lmdb_path, description["bases"])
         except ShapedArray:
-            return self._build(_prepare(description, token, whole=True), lmdb_path, description["bases"])
+            lsn = self._build(_prepare(description, token, whole=True), lmdb_path, description["bases"])
+        return lsn, True
 
-    def _known(self, description: Any, token: str) -> _Held | None:
+    def _take(self, description: Any, token: str) -> _Held | None:
         """The table, if it is here as it is described, and the list of its changed keys is the one with the token."""
         storage_id = description["storage_id"]
-        held = self._held.get(storage_id)
         found = self._found.get(storage_id)
-        if held is None and found is not None:
-            held = _prepare(description, found.token, whole=found.whole)
-            held.lsn, held.description = found.lsn, found.description
-        same = held is not None and token and (held.token, held.description) == (token, _text_of(description))
-        return held if same else None
+        if found is not None and (found.token, found.description) == (token, _text_of(description)):
+            del self._found[storage_id]
+            held = self._held[storage_id] = _prepare(description, token, whole=found.whole)
+            held.lsn = found.lsn
+        known = self._held.get(storage_id)
+        same = known is not None and token and (known.token, known.description) == (token, _text_of(description))
+        return known if same else None
 
     def _catch_up(self, held: _Held, lmdb_path: str) -> int | None:
-        """Applies what has been flushed since the table was saved. None where nobody knows what that is, or it cannot
-        be applied to the table as it is."""
-        storage_id = held.table.storage_id
-        changes = read_changes(lmdb_path, storage_id, bytes.fromhex(held.token), held.lsn)
+        """Applies what has been flushed since the LSN that the table has reached. None where nobody knows what that
+        is."""
+        changes = read_changes(lmdb_path, held.table.storage_id, bytes.fromhex(held.token), held.lsn)
         if changes is None:
             return None
         lsn, batches = changes
         try:
             with closing(batches), _transaction(self._connection):
                 for keys, values in batches:
-                    pairs = Pairs.of(keys, values)
-                    self._replace(held, *_decode(held, pairs, held.batches))
+                    self._replace(held, *_decode(held, Pairs.of(keys, values), held.batches))
         except ShapedArray:
-            return None
-        self._found.pop(storage_id, None)
+            return self._catch_up(self._widen(held), lmdb_path)
         held.lsn = lsn
-        self._held[storage_id] = held
         return lsn
 
     def _build(self, held: _Held, lmdb_path: str, bases: Sequence[int]) -> int:

@@ -44,7 +44,7 @@ def test_a_load_that_fails_reads_no_more(
     held = Tables(connection, lambda _: None)
     description: dict[str, Any] = {**describe_table(TABLE), "bases": []}
     if step == "CREATE TABLE":
-        connection.execute("CREATE TABLE t20 (x INTEGER)")
+        connection.execute("CREATE TABLE columns.t20 (x INTEGER)")
     elif step == "INSERT":
         monkeypatch.setattr(held, "_insert", _fails)
     elif step == "a row":
@@ -52,7 +52,7 @@ def test_a_load_that_fails_reads_no_more(
     else:
         monkeypatch.setattr(tables, "_definition", lambda table: "c1 INTEGER, c2 VARCHAR CHECK (length(c2) < 9)")
     with pytest.raises(Exception) as caught:
-        held.load(description, path)
+        held.load(description, path, "")
     assert nobody_reads(path)
     assert caught.value.__traceback__ is not None  # with all that it was met in
     connection.close()
