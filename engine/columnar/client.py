@@ -35,11 +35,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from catalog.clock import now
 from catalog.errors import SqlError
-from catalog.functions.duckdb_errors import memory_error, sql_error_call
+from catalog.functions.duckdb_errors import sql_error_call
 from catalog.memory import UNLIMITED
 from catalog.schema import Table, VirtualTable
 from catalog.stillness import LOOK_SECONDS, Stillness
@@ -52,6 +50,15 @@ from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill
 from engine.columnar.request import Request
+from engine.columnar.result_streams import (
+    ALONE_PATIENCE,
+    OPENING_PAUSE,
+    BatchStream,
+    RowStream,
+    Stream,
+    WorkerLoss,
+    WorkerUnavailable,
+)
 from engine.columnar.watch import Watch
 from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
@@ -61,7 +68,6 @@ from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores, not_here
 
 if TYPE_CHECKING:
-    from engine.storage.moments import Lsn
     from engine.storage.stores import AnyStore
     from engine.storage.tablespace import Tablespace
 
@@ -69,11 +75,7 @@ log = logging.getLogger("shoal.columnar")
 
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
 AHEAD_PART = 16  # of the worker's memory: what tables that nobody has asked for yet may take
-ALONE_PATIENCE = (5.0, 20.0)  # seconds that the second and third try of a query without memory waits to run alone
-OPENING_PATIENCE = 20.0  # seconds for which a query is sent again that neighbours left no memory to be opened
 LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
-MOST_LOSSES = 8  # of workers that end since they have grown, by one query: its own doing is none of them
-OPENING_PAUSE = 0.1  # seconds between two such tries
 COLUMNS_FILE = "columns.duckdb"
 SAVE_AT_END_SECONDS = 20.0
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
@@ -85,9 +87,6 @@ _LEAVES = {
     "broken": "the analytic worker's database has failed (%s MB): another takes its place when one is needed",
 }
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
-CREDIT_BYTES = (
-    256 << 10
-)  # credit goes back in steps: often enough to keep the window open, seldom enough to cost nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,193 +113,6 @@ class CopyStatus:
     bytes: int | None = None  # on the disk
     loaded: int | None = None  # microseconds since 2000-01-01 UTC
     loaded_from: str | None = None  # rows or file
-
-
-class WorkerUnavailable(SqlError):  # noqa: N818 - named for what is the matter
-    """There is no worker to run a query (57P02): it cannot be started, or has died under it."""
-
-    def __init__(self, message: str, detail: str | None = None) -> None:
-        super().__init__("57P02", message, detail=detail)
-
-
-class _Loss(Exception):  # noqa: N818 - not an error of the statement's yet
-    """The worker is gone. `reason`: "full", it had too much in memory; "grown", so it had while it had nothing to do,
-    before it had read the query; "" for any other."""
-
-    def __init__(self, reason: str = "") -> None:
-        super().__init__()
-        self.reason = reason
-
-    def error(self, what: str) -> SqlError:
-        """What the client is told where nothing is tried again."""
-        if self.reason == "full":
-            return memory_error("The analytic worker reached its memory limit and has been restarted.")
-        return WorkerUnavailable(f"the analytic worker process has ended while it {what}")
-
-
-class _Stream:
-    """One result under way: at most the worker's window of chunks waits here.
-
-    `lsn` is the LSN as of which the query reads; it is final once the first chunk has come.
-    """
-
-    def __init__(self, client: WorkerClient, request: Request) -> None:
-        self._client = client
-        self.request = request
-        self.identifier = 0
-        self.lsn: Lsn = 0
-        self._chunks: deque[tuple[memoryview, int]] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._ended = False
-        self._error: BaseException | None = None
-        self._begun = False
-        self._losses = 0
-        self.alone = 0  # how many times it was sent to run alone
-        self._crowded = False  # it did not run alone when it failed
-        self._fatal = False  # a defect of DuckDB's has ended it, and the worker with it
-        self.plainly = False  # it is to be planned so, after that
-        self._opened = True  # it had got as far as to wait for its turn
-        self._closed = False
-        self._opening_until: float | None = None  # of the loop's clock
-        self._taken = 0
-
-    def add(self, chunk: memoryview, rows: int) -> None:
-        self._begun = True
-        self._chunks.append((chunk, rows))
-        self._wake()
-
-    @property
-    def waits(self) -> bool:
-        """Whether somebody waits for the next chunk."""
-        return self._waiter is not None
-
-    def finish(
-        self, error: BaseException | None, crowded: bool = False, opened: bool = True, fatal: bool = False
-    ) -> None:
-        self._ended = True
-        self._error = error
-        self._crowded, self._opened, self._fatal = crowded, opened, fatal
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def take(self) -> tuple[memoryview, int] | None:
-        """The next chunk, None at the end. Raises the query's error."""
-        while not self._chunks:
-            if self._taken:
-                self._client.give_credit(self, self._taken)
-                self._taken = 0
-            if self._ended:
-                if self._error is None:
-                    return None
-                await self._again(self._error)
-                continue
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        chunk = self._chunks.popleft()
-        self._taken += chunk[0].nbytes
-        if self._taken >= CREDIT_BYTES:
-            self._client.give_credit(self, self._taken)
-            self._taken = 0
-        return chunk
-
-    async def _again(self, error: BaseException) -> None:
-        """Runs the query again if the worker was lost, had no memory left beside other queries, met an array that is no
-        LIST, or failed by its own plan, before anything came; raises what has happened otherwise."""
-        if self._fatal and not self._begun and not self.plainly:
-            self.plainly = True
-            await self._send_again()
-            return
-        if isinstance(error, SqlError) and error.sqlstate == "53200" and not self._begun and self._may_run_alone():
-            if self._opened or not self.alone:
-                self.alone += 1
-            if not self._opened:
-                await asyncio.sleep(OPENING_PAUSE)
-            if self._closed:
-                raise error
-            await self._send_again()
-            return
-        if isinstance(error, SqlError) and error.sqlstate == "0A000" and not self._begun:
-            if not self.request.turn(error):
-                raise error
-            await self._send_again()
-            return
-        if not isinstance(error, _Loss):
-            raise error
-        if self._begun or self._losses >= MOST_LOSSES:
-            raise error.error("ran this query")
-        self._losses += 1 if error.reason == "grown" else MOST_LOSSES
-        await self._send_again()
-
-    async def _send_again(self) -> None:
-        self._ended = False
-        self._error = None
-        await self._client.send(self)
-
-    def _may_run_alone(self) -> bool:
-        if self._opened:  # its own size is to blame where it had no neighbours: it would only fail once more
-            return self._crowded and self.alone < len(ALONE_PATIENCE)
-        if not self._crowded:
-            return not self.alone
-        now = asyncio.get_running_loop().time()
-        if self._opening_until is None:
-            self._opening_until = now + OPENING_PATIENCE
-        return now < self._opening_until
-
-    async def close(self) -> None:
-        """Stops the query if it still runs. What has not been read is dropped."""
-        if not self._ended:
-            self._client.cancel(self)
-        self._ended = self._closed = True
-        self._error = None
-        self._chunks.clear()
-
-
-class _Result:
-    """What the streams of results share."""
-
-    def __init__(self, stream: _Stream) -> None:
-        self._stream = stream
-
-    @property
-    def lsn(self) -> Lsn:
-        """The LSN as of which the query reads."""
-        return self._stream.lsn
-
-    async def close(self) -> None:
-        """Stops the query in the worker if it still runs."""
-        await self._stream.close()
-
-
-class RowStream(_Result):
-    """engine.columnar.interface.ResultStream: chunks of encoded rows."""
-
-    def __aiter__(self) -> RowStream:
-        return self
-
-    async def __anext__(self) -> tuple[bytes, int]:
-        chunk = await self._stream.take()
-        if chunk is None:
-            raise StopAsyncIteration
-        return bytes(chunk[0]), chunk[1]
-
-
-class BatchStream(_Result):
-    """The result as pyarrow record batches: an asynchronous iterator."""
-
-    def __aiter__(self) -> BatchStream:
-        return self
-
-    async def __anext__(self) -> object:
-        chunk = await self._stream.take()
-        if chunk is None:
-            raise StopAsyncIteration
-        return pa.ipc.open_stream(pa.py_buffer(chunk[0])).read_next_batch()
 
 
 class WorkerClient(ColumnarEngine):
@@ -338,7 +150,7 @@ class WorkerClient(ColumnarEngine):
         self._starting: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._loads: dict[int, asyncio.Future[None]] = {}
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, Stream] = {}
         self._hearing = Hearing(self._ask, partial(self._replace, "does not answer"))
         self._sent: set[int] = set()  # tables that the worker was sent to load, and has not
         self._blocked = 0  # how many wait for it to read
@@ -435,18 +247,18 @@ class WorkerClient(ColumnarEngine):
         virtual: VirtualContent | None,
         memory: int,
         rows: Sequence[Buffer] | None = None,
-    ) -> _Stream:
+    ) -> Stream:
         request = Request(query, parameters, (), reader, encoding, virtual or self.virtual_content, memory, rows)
         try:
             request.write_parameters()
         except ShapedArray as error:
             if not request.turn(error):
                 raise
-        stream = _Stream(self, request)
+        stream = Stream(self, request)
         await self.send(stream)
         return stream
 
-    async def send(self, stream: _Stream) -> None:
+    async def send(self, stream: Stream) -> None:
         """Brings the tables up to date and sends the query."""
         query = stream.request.query
         attempts = 0
@@ -460,7 +272,7 @@ class WorkerClient(ColumnarEngine):
                 if self.running:  # else it is on its way, and need not hear yet
                     self._hearing.ask(self.process_id or 0)
                 raise
-            except _Loss as loss:
+            except WorkerLoss as loss:
                 if attempts > 1:
                     raise loss.error("loaded a table") from None
             except SqlError as error:
@@ -476,7 +288,7 @@ class WorkerClient(ColumnarEngine):
         while self._streams and loop.time() < until:
             await asyncio.sleep(OPENING_PAUSE)
 
-    def _send_query(self, stream: _Stream) -> None:
+    def _send_query(self, stream: Stream) -> None:
         """One turn: deltas, overlays, the query. Nothing may wait in here, or two tables could be at two moments."""
         request = stream.request
         query, reader = request.query, request.reader
@@ -567,11 +379,11 @@ class WorkerClient(ColumnarEngine):
             self._write({"op": "forget", "name": kept.pop(next(iter(kept)))})
         return known
 
-    def give_credit(self, stream: _Stream, size: int) -> None:
+    def give_credit(self, stream: Stream, size: int) -> None:
         if stream.identifier in self._streams:
             self._write({"op": "credit", "id": stream.identifier, "bytes": size})
 
-    def cancel(self, stream: _Stream) -> None:
+    def cancel(self, stream: Stream) -> None:
         """Stops a query in the worker; nothing of it is handed on any more. A worker that does not even read this is
         held by a single call, for as long as that takes: another one takes its place."""
         if self._streams.pop(stream.identifier, None) is not None:
@@ -605,7 +417,7 @@ class WorkerClient(ColumnarEngine):
         try:
             await self.start()
             await self._load_all((table,))
-        except _Loss as loss:
+        except WorkerLoss as loss:
             raise loss.error("loaded a table") from None
 
     async def _load_all(self, tables: Sequence[Table]) -> None:
@@ -785,7 +597,7 @@ class WorkerClient(ColumnarEngine):
                 try:
                     await self._start_once()
                     return
-                except (OSError, TimeoutError, _Loss) as error:
+                except (OSError, TimeoutError, WorkerLoss) as error:
                     if not left or isinstance(error, TimeoutError):
                         raise WorkerUnavailable("the analytic worker process cannot be started", str(error)) from error
                 while self._frames is not None:  # its end is not to be taken for the next one's
@@ -837,13 +649,13 @@ class WorkerClient(ColumnarEngine):
         return os.path.join(self.directory, COLUMNS_FILE)
 
     async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
-        """Raises TimeoutError where it takes too long, _Loss where nothing is done."""
+        """Raises TimeoutError where it takes too long, WorkerLoss where nothing is done."""
         watch = Stillness(pid)
         async with asyncio.timeout(START_SECONDS):
             while not ready.done():
                 await asyncio.wait((ready,), timeout=LOOK_SECONDS)
                 if not ready.done() and watch.lasts():
-                    raise _Loss
+                    raise WorkerLoss
             await ready
 
     def _spawn(self, descriptor: int) -> subprocess.Popen[bytes]:
@@ -885,7 +697,7 @@ class WorkerClient(ColumnarEngine):
 
     def _write(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
         if self._frames is None or self._frames.transport is None:
-            raise _Loss
+            raise WorkerLoss
         self._frames.transport.writelines(frames.encode(header, buffers))
 
     def _receive(self, header: Header, buffers: list[memoryview]) -> None:
@@ -900,7 +712,7 @@ class WorkerClient(ColumnarEngine):
             if stream is not None:
                 error: Exception | None = _error_of(header) if operation == "error" else None
                 if isinstance(error, SqlError) and error.sqlstate == LOST:
-                    error = _Loss()
+                    error = WorkerLoss()
                 crowded, opened, fatal = (
                     bool(header.get(key, key == "opened")) for key in ("crowded", "opened", "fatal")
                 )
@@ -990,10 +802,10 @@ class WorkerClient(ColumnarEngine):
         loads, self._loads = self._loads, {}
         for waiting in (*loads.values(), self._ready):
             if waiting is not None and not waiting.done():
-                waiting.set_exception(_Loss(reason))
+                waiting.set_exception(WorkerLoss(reason))
         streams, self._streams = self._streams, {}
         for stream in streams.values():
-            stream.finish(_Loss(reason))
+            stream.finish(WorkerLoss(reason))
         self._note_save()
 
     def _forget_readers(self, _: asyncio.Future[int]) -> None:
@@ -1009,7 +821,7 @@ class WorkerClient(ColumnarEngine):
     async def _save(self) -> None:
         """Lets the worker save its tables, so that the next one has little to do; whatever prevents it does no harm."""
         self._saved = asyncio.get_running_loop().create_future()
-        with contextlib.suppress(_Loss, TimeoutError):
+        with contextlib.suppress(WorkerLoss, TimeoutError):
             for fed in self._feed.tables.values():
                 if fed.ready:
                     self._push(fed)

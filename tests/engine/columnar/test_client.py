@@ -21,11 +21,12 @@ from catalog.errors import SqlError
 from catalog.schema import Column, Layout, VirtualTable
 from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
-from engine.columnar import client, worker_answers
-from engine.columnar.client import ALONE_PATIENCE, WorkerClient
+from engine.columnar import result_streams, worker_answers
+from engine.columnar.client import WorkerClient
 from engine.columnar.feed import FedTable
 from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarQuery, RowEncoding, UdfSignature
+from engine.columnar.result_streams import ALONE_PATIENCE
 from engine.columnar.virtual import batch_of
 from engine.columnar.worker.query import error_header
 from engine.storage.edits import Edits
@@ -359,7 +360,7 @@ async def as_soon_as_it_fits(database: Database, wanted: ColumnarQuery) -> list[
 async def test_where_no_more_queries_fit_they_are_refused_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "OPENING_PATIENCE", 2.0)
+    monkeypatch.setattr(result_streams, "OPENING_PATIENCE", 2.0)
     store = open_store(tmp_path)
     small = WorkerClient(store, directory=str(tmp_path / "columnar"), memory_limit=32 << 20, threads=1)
     database = Database(store, small)
@@ -715,7 +716,7 @@ async def test_a_query_that_neighbours_leave_no_memory_to_be_opened_is_sent_unti
     asked: list[object] = []
     write = database.client._write
     if not ends:
-        monkeypatch.setattr(client, "OPENING_PATIENCE", 0.2)
+        monkeypatch.setattr(result_streams, "OPENING_PATIENCE", 0.2)
 
     def full(header: Header, buffers: Sequence[Buffer] = ()) -> None:
         if header["op"] != "query" or (ends and len(asked) == 4):
