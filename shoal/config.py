@@ -42,6 +42,7 @@ class Config:
     memory: int = 0  # that connections may hold in the server's process; 0: half of the machine's, or of its cgroup
     columnar_memory: int = 2 << 30
     columnar_threads: int = 2
+    columnar_spill: int = 0
     cluster: str = ""  # zk://HOST:PORT,.../NAME; '' is a node alone
     store: str = ""  # URL of the cluster's changelog store; '' is the one that the cluster already has
     read_from: str = ""  # URL of a regional copy of the changelog store, by way of which this node follows

@@ -140,6 +140,7 @@ async def open_single_node(config: Config, fatal: Callable[[BaseException], None
             directory=str(data / "columnar"),
             memory_limit=config.columnar_memory,
             threads=config.columnar_threads,
+            spill=config.columnar_spill,
         )
         undo.push_async_callback(_close_worker, worker)
         node = Node(store, worker, tablespaces=spaces)

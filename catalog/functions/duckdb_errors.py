@@ -49,6 +49,8 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"out of range for the destination type FLOAT", "22003", "value out of range: overflow"),
         (r"More than one row returned by a subquery", "21000", "more than one row returned by a subquery used as an expression"),  # noqa: E501
         (r"^Interrupt|INTERRUPT Error", "57014", "canceling statement due to user request"),
+        (r"max_temp_directory_size", "53100", "no space is left to spill an analytic query"),
+        (r"IO Error.*(?:No space left on device|Disk quota exceeded)", "53100", "could not write columns: No space left on device"),  # noqa: E501
         (r"Out of Memory Error|UDF: MemoryError", "53200", "out of memory"),
         (r"Max expression depth limit|Maximum recursion depth", "54001", "stack depth limit exceeded"),
     )
@@ -56,6 +58,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 
 
 _HINTS = {
+    "53100": "Make space on the file system of the server's directory, or raise its setting columnar_spill.",
     "53200": "Raise the server's setting columnar_memory, or let the statement sort, collect or build less at once.",
     "54001": "Simplify the statement: it nests too deeply.",
 }

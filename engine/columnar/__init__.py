@@ -3,7 +3,8 @@
     generate/         an analysed tree -> DuckDB SQL
     worker/           the process: its tables, its queries, its limits
     interface.py      the path as sessions see it
-    client.py         the engine's side: starts the worker, sends queries (request.py);  result_streams.py  their results
+    client.py         the engine's side: starts the worker, sends queries (request.py)
+    result_streams.py results of queries, and which of these are sent again
     feed.py           which changes each of the worker's tables still lacks; every query first sends them
     ahead.py          tables that a commit filled in bulk are sent before a query asks for them
     frames.py         the frames between the two processes;  frame_protocol.py  the engine's end of their socket

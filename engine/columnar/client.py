@@ -117,7 +117,8 @@ class CopyStatus:
 
 class WorkerClient(ColumnarEngine):
     """`directory` is the worker's own: the file with the tables is there, if it is to outlive the process (`keep`), and
-    the spill directory, where DuckDB may put what does not fit, which is emptied. `memory_limit` in bytes.
+    the spill directory, where DuckDB may put what does not fit, which is emptied. `memory_limit` in bytes, `spill` too:
+    the most that may lie there (0: nine tenths of what the file system has free).
 
     `virtual_content` provides virtual tables where a query is not given a provider of its own.
     """
@@ -129,6 +130,7 @@ class WorkerClient(ColumnarEngine):
         *,
         memory_limit: int = 1 << 30,
         threads: int | None = None,
+        spill: int = 0,
         virtual_content: VirtualContent | None = None,
         keep: bool = True,
     ) -> None:
@@ -142,6 +144,7 @@ class WorkerClient(ColumnarEngine):
         self.background = BackgroundBuild(self)
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
+        self._spill = spill
         self.virtual_content = virtual_content
         self._feed = Feed(store, self._keep_run)
         self._process: subprocess.Popen[bytes] | None = None
@@ -675,6 +678,7 @@ class WorkerClient(ColumnarEngine):
             *("--memory-limit", str(self._memory_limit)),
             *("--threads", str(self._threads)),
             *("--spill-directory", self.spill_directory),
+            *("--spill", str(self._spill)),
         ]
         if self._keep:
             command += ["--columns", self.columns_path]

@@ -470,6 +470,7 @@ SERVER_DEFINITIONS: Mapping[str, Definition] = {
         Definition("listen", "127.0.0.1:5432", _address, "postmaster"),
         Definition("admin", "", _address, "postmaster", description="Address of the administration port."),
         Definition("columnar_memory", str(2 << 30), _COUNT, "postmaster", kind="integer", unit="B"),
+        Definition("columnar_spill", "0", _COUNT, "postmaster", kind="integer", unit="B"),
         Definition("columnar_threads", "2", _integer(1, 1024), "postmaster", kind="integer"),
         Definition("store", "", _text, "postmaster", description="The cluster's changelog store."),
         Definition("read_from", "", _text, "postmaster", description="A regional copy of the changelog store."),

@@ -332,6 +332,7 @@ class ClusterMember:
             directory=str(self._data / "columnar"),
             memory_limit=self.config.columnar_memory,
             threads=self.config.columnar_threads,
+            spill=self.config.columnar_spill,
         )
         self._undo.push_async_callback(worker.close)
         margin = min(LogSettings().lease_margin, self.config.session_timeout / LEASE_MARGINS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.torture import others, simulation
+from tests.torture import columns, others, simulation
 from tests.torture.crowd import trials as crowd
 from tests.torture.durability import trials as durability
 from tests.torture.holding import trials as holding
@@ -121,6 +121,17 @@ TRIALS = (
         1.5,
         others.differential,
         least=6.0,
+    ),
+    Trial(
+        "columns",
+        "columns equal rows at every moment",
+        "one client changes tables while the analytic worker and the server are killed and restarted; at snapshots in "
+        "between every table is read by the columnar path, and by keys on the row path; the planted fault is a file of "
+        "columns that lacks changes which it says it has",
+        0.5,
+        columns.columns,
+        exact=True,
+        least=25.0,
     ),
     Trial(
         "families",

@@ -44,20 +44,21 @@ def main() -> None:
     parser.add_argument("--memory-limit", type=int, required=True, help="bytes that DuckDB may hold")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--spill-directory", required=True)
+    parser.add_argument("--spill", type=int, default=0, help="bytes that it may hold (0: what is free)")
     parser.add_argument("--columns", help="the file in which tables outlive the process")
     arguments = parser.parse_args()
     sandbox.end_with_parent()
     refuse_pandas()
     sandbox.enter(arguments.fd, arguments.memory_limit)
     # Only now: these start threads, and the sandbox must be entered with one.
+    from engine.columnar.worker.database import Space
     from engine.columnar.worker.serve import Server
 
     connection = socket.socket(fileno=arguments.fd)
     status = 1
     try:
-        Server(
-            connection, arguments.memory_limit, arguments.threads, arguments.spill_directory, arguments.columns
-        ).serve()
+        space = Space(arguments.memory_limit, arguments.spill_directory, arguments.spill, arguments.columns)
+        Server(connection, space, arguments.threads).serve()
         status = 0
     except BaseException as error:
         print(f"columnar worker: {error!r}", file=sys.stderr)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -40,24 +41,33 @@ _SETTINGS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What a DuckDB may take: bytes of memory, and of the spill directory (0: nine tenths of what is free there), and
+    the file that its tables are in (None: they go with it)."""
+
+    memory_limit: int
+    spill_directory: str
+    spill: int = 0
+    columns_path: str | None = None
+
+
 def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
     """A connection to a new DuckDB whose tables go with it. `memory_limit` in bytes."""
-    return open_with_columns(memory_limit, threads, spill_directory, None)[0]
+    return open_with_columns(Space(memory_limit, spill_directory), threads)[0]
 
 
-def open_with_columns(
-    memory_limit: int, threads: int, spill_directory: str, columns_path: str | None
-) -> tuple[Any, ColumnsFile]:
-    """The same, with the tables of a file attached, which is made if it is not there; None: of none."""
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "memory_limit": f"{memory_limit // 1024}KiB",
-            "threads": threads,
-            "temp_directory": spill_directory,
-        },
-    )
-    columns = ColumnsFile(connection, columns_path)
+def open_with_columns(space: Space, threads: int) -> tuple[Any, ColumnsFile]:
+    """A connection to a new DuckDB, and the file of its tables, which is made if it is not there."""
+    config = {
+        "memory_limit": f"{space.memory_limit // 1024}KiB",
+        "threads": threads,
+        "temp_directory": space.spill_directory,
+    }
+    if space.spill:
+        config["max_temp_directory_size"] = f"{space.spill // 1024}KiB"
+    connection = duckdb.connect(":memory:", config=config)
+    columns = ColumnsFile(connection, space.columns_path)
     for setting in _SETTINGS:
         connection.execute("SET " + setting)
     connection.execute("CREATE TABLE pin (x INTEGER)")
