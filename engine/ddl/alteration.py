@@ -17,7 +17,7 @@ from typing import Any
 from catalog import collations
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Column, Constraint, Index, SchemaObject, Sequence, Table, View
-from catalog.types import format_type, lookup
+from catalog.types import format_type, lookup, type_row
 from catalog.types.base import TypeRef
 from engine.ddl import ownership, partitions
 from engine.ddl.collations import column_collation
@@ -28,7 +28,7 @@ from engine.ddl.index_columns import class_for
 from engine.ddl.key_dependents import refuse_views_that_need
 from engine.ddl.rewrite_text import refuse_used_by_views
 from engine.ddl.sequences import alter_sequence
-from engine.ddl.storage_parameters import OF_TABLES, changed, check_parameters, without
+from engine.ddl.storage_parameters import OF_TABLES, after_reset, after_set, check_parameters, without_toast
 from engine.ddl.tables import TableBuilder, layout
 from engine.ddl.tablespaces import place_of_table
 from engine.execute.code import NotOnRowPath
@@ -447,13 +447,17 @@ class Alteration:
 
     def set_options(self, command: ast.AlterTableCmd) -> None:
         if command.name is None:  # a column's have no effect
-            check_parameters(command.options, OF_TABLES if self.table.partitioning is None else {})
-            self.builder.table = replace(self.table, options=changed(self.table.options, command.options))
+            toasted = any((row := type_row(column.type.oid)) and row.length < 0 for column in self.table.columns)
+            options = command.options if toasted else without_toast(command.options)
+            check_parameters(options, OF_TABLES if self.table.partitioning is None else {})
+            self.builder.table = replace(self.table, options=after_set(self.table.options, options))
 
     def reset_options(self, command: ast.AlterTableCmd) -> None:
+        if any(value for _, value in command.options):
+            raise SqlError("42601", "RESET must not include values for parameters")
         if command.name is None:
             names = [name for name, _ in command.options]
-            self.builder.table = replace(self.table, options=without(self.table.options, names))
+            self.builder.table = replace(self.table, options=after_reset(self.table.options, names))
 
     # ---- constraints --------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ Names, bounds and messages are PostgreSQL's (reloptions.c). A table's are kept a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from catalog.errors import SqlError
 from catalog.schema import COLUMNAR, COLUMNAR_SETTINGS
@@ -17,6 +18,8 @@ Allowed = tuple[()] | tuple[str, ...] | tuple[int, int] | tuple[float, float]
 Parameters = tuple[tuple[str, str], ...]
 
 _MOST = 2**31 - 1
+_ALSO_BOOLEAN = frozenset(("vacuum_index_cleanup",))
+_BOOLEANS = frozenset(("true", "false", "on", "off", "yes", "no", "1", "0"))
 _AUTOVACUUM: Mapping[str, Allowed] = {
     "autovacuum_enabled": (),
     "autovacuum_vacuum_threshold": (0, _MOST),
@@ -64,13 +67,29 @@ def check_parameters(given: Parameters, allowed: Mapping[str, Allowed]) -> None:
         _check(bare, value, allowed[name])
 
 
-def changed(now: Parameters, given: Parameters) -> Parameters:
-    """After SET: those that are given come behind the others."""
+def without_oids(given: Parameters) -> Parameters:
+    """CREATE TABLE takes `oids`, if it is false. Raises 42601, 0A000."""
+    for name, value in given:
+        if name == "oids":
+            if value.lower() not in _BOOLEANS - {"yes", "no"}:
+                raise SqlError("42601", "oids requires a Boolean value")
+            if value.lower() in ("true", "on", "1"):
+                raise SqlError("0A000", "tables declared WITH OIDS are not supported")
+    return tuple((name, value) for name, value in given if name != "oids")
+
+
+def without_toast(given: Parameters) -> Parameters:
+    """ALTER TABLE passes over what is for a TOAST table where there is none."""
+    return tuple((name, value) for name, value in given if not name.startswith("toast."))
+
+
+def after_set(now: Parameters, given: Parameters) -> Parameters:
+    """After SET: those that are given come behind the others. What is the TOAST table's is not a table's own."""
     names = {name for name, _ in given}
-    return (*((name, value) for name, value in now if name not in names), *given)
+    return (*((name, value) for name, value in now if name not in names), *without_toast(given))
 
 
-def without(now: Parameters, names: Iterable[str]) -> Parameters:
+def after_reset(now: Parameters, names: Iterable[str]) -> Parameters:
     """After RESET."""
     gone = set(names)
     return tuple((name, value) for name, value in now if name not in gone)
@@ -87,11 +106,19 @@ def _check(name: str, value: str, allowed: Sequence[object]) -> None:
     elif isinstance(least, float) and isinstance(most, float):
         _check_between(name, value, float, (least, most), "floating point", ".6f")
     elif isinstance(least, int) and isinstance(most, int):
-        _check_between(name, value, int, (least, most), "integer", "d")
+        _check_between(name, value, _whole, (least, most), "integer", "d")
+
+
+def _whole(value: str) -> int:
+    """parse_int: fractions are rounded. Raises ValueError."""
+    try:
+        return int(value, 0)
+    except ValueError:
+        return round(float(value))
 
 
 def _check_word(name: str, value: str, words: Sequence[str]) -> None:
-    if value.lower() not in words:
+    if value.lower() not in words and not (name in _ALSO_BOOLEAN and value.lower() in _BOOLEANS):
         listed = ", ".join(f'"{word}"' for word in words[:-1]) + f', and "{words[-1]}"'
         detail = f"Valid values are {listed}."
         raise SqlError("22023", f'invalid value for enum option "{name}": {value}', detail=detail)
@@ -100,14 +127,16 @@ def _check_word(name: str, value: str, words: Sequence[str]) -> None:
 def _check_between(
     name: str,
     value: str,
-    read: type[int] | type[float],
+    read: Callable[[str], float],
     bounds: tuple[float, float],
     kind: str,
     form: str,
 ) -> None:
     try:
         number = read(value)
-    except ValueError:
+        if math.isnan(number):
+            raise ValueError
+    except (ValueError, OverflowError):
         raise SqlError("22023", f'invalid value for {kind} option "{name}": {value}') from None
     if not bounds[0] <= number <= bounds[1]:
         detail = f'Valid values are between "{bounds[0]:{form}}" and "{bounds[1]:{form}}".'

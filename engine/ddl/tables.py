@@ -35,7 +35,7 @@ from engine.ddl.foreign_keys import foreign_key
 from engine.ddl.index_columns import must_have_class
 from engine.ddl.like import copy_columns, copy_indexes
 from engine.ddl.sequences import new_sequence
-from engine.ddl.storage_parameters import OF_TABLES, check_parameters
+from engine.ddl.storage_parameters import OF_TABLES, after_set, check_parameters, without_oids
 from engine.ddl.tablespaces import place_of_index, place_of_table
 from engine.sql import ast
 from engine.sql.analyze import analyze_expression, resolve_type
@@ -425,7 +425,8 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
     if statement.partition_by is not None and statement.inherits and statement.bound is None:
         raise SqlError("42P17", "cannot create partitioned table as inheritance child")
     parents = inheritance.parents_named(context, statement.inherits, persistence, partition=statement.bound is not None)
-    check_parameters(statement.options, OF_TABLES if statement.partition_by is None else {})
+    options = without_oids(statement.options)
+    check_parameters(options, OF_TABLES if statement.partition_by is None else {})
     wanted = statement.tablespace
     if wanted is None and statement.bound is not None:
         place = context.catalog.get(parents[0].tablespace)
@@ -440,7 +441,7 @@ def create_table(context: DdlContext, statement: ast.CreateStmt) -> str:
         owner=context.user_oid,
         tablespace=tablespace,
         persistence=persistence,
-        options=statement.options,
+        options=after_set((), options),
         on_commit=statement.on_commit if statement.on_commit in ("delete", "drop") else "",
         parents=tuple(parent.oid for parent in parents),
     )

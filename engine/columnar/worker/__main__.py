@@ -51,14 +51,14 @@ def main() -> None:
     refuse_pandas()
     sandbox.enter(arguments.fd, arguments.memory_limit)
     # Only now: these start threads, and the sandbox must be entered with one.
-    from engine.columnar.worker.database import Space
+    from engine.columnar.worker.database import Room
     from engine.columnar.worker.serve import Server
 
     connection = socket.socket(fileno=arguments.fd)
     status = 1
     try:
-        space = Space(arguments.memory_limit, arguments.spill_directory, arguments.spill, arguments.columns)
-        Server(connection, space, arguments.threads).serve()
+        room = Room(arguments.memory_limit, arguments.spill_directory, arguments.spill, arguments.columns)
+        Server(connection, room, arguments.threads).serve()
         status = 0
     except BaseException as error:
         print(f"columnar worker: {error!r}", file=sys.stderr)

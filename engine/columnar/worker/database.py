@@ -42,7 +42,7 @@ _SETTINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class Room:
     """What a DuckDB may take: bytes of memory, and of the spill directory (0: nine tenths of what is free there), and
     the file that its tables are in (None: they go with it)."""
 
@@ -54,20 +54,20 @@ class Space:
 
 def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:
     """A connection to a new DuckDB whose tables go with it. `memory_limit` in bytes."""
-    return open_with_columns(Space(memory_limit, spill_directory), threads)[0]
+    return open_with_columns(Room(memory_limit, spill_directory), threads)[0]
 
 
-def open_with_columns(space: Space, threads: int) -> tuple[Any, ColumnsFile]:
+def open_with_columns(room: Room, threads: int) -> tuple[Any, ColumnsFile]:
     """A connection to a new DuckDB, and the file of its tables, which is made if it is not there."""
     config = {
-        "memory_limit": f"{space.memory_limit // 1024}KiB",
+        "memory_limit": f"{room.memory_limit // 1024}KiB",
         "threads": threads,
-        "temp_directory": space.spill_directory,
+        "temp_directory": room.spill_directory,
     }
-    if space.spill:
-        config["max_temp_directory_size"] = f"{space.spill // 1024}KiB"
+    if room.spill:
+        config["max_temp_directory_size"] = f"{room.spill // 1024}KiB"
     connection = duckdb.connect(":memory:", config=config)
-    columns = ColumnsFile(connection, space.columns_path)
+    columns = ColumnsFile(connection, room.columns_path)
     for setting in _SETTINGS:
         connection.execute("SET " + setting)
     connection.execute("CREATE TABLE pin (x INTEGER)")

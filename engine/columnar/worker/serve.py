@@ -21,7 +21,7 @@ from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.columns_file import Saving, is_damage
-from engine.columnar.worker.database import Space, is_fatal, open_with_columns, pinned_cursor
+from engine.columnar.worker.database import Room, is_fatal, open_with_columns, pinned_cursor
 from engine.columnar.worker.query import (
     Interrupter,
     Query,
@@ -40,15 +40,15 @@ Frame = tuple[Header, list[memoryview]]
 
 
 class Server:
-    def __init__(self, connection: socket.socket, space: Space, threads: int) -> None:
+    def __init__(self, connection: socket.socket, room: Room, threads: int) -> None:
         self._socket = connection
         self._send_lock = threading.Lock()
-        self._memory_limit = memory_limit = space.memory_limit
+        self._memory_limit = memory_limit = room.memory_limit
         self._interrupter = Interrupter()
         self._watch = memory.Watch(memory_limit, self._is_busy, lambda: self._taken, self._end_newest, self._leave)
         self._applying = False
         self._taken = 0  # frames, as which work comes
-        self._database, self._file = open_with_columns(space, threads)
+        self._database, self._file = open_with_columns(room, threads)
         self._tables = Tables(self._database, self._need, self._file.tables)
         self._saving = Saving()
         self._functions: set[str] = set()
@@ -216,7 +216,7 @@ class Server:
             self._tables.note_reached(storage_id, lsn)
 
     def _save(self, header: Header, buffers: list[memoryview]) -> None:
-        saved = self._tables.saved()
+        saved = self._tables.tables_to_save()
         try:
             self._file.save(saved)
             sizes = self._file.sizes()

@@ -148,7 +148,7 @@ class Tables:
         """The tables that are here, those included that have to be brought up first."""
         return [*self._held, *self._found]
 
-    def saved(self) -> list[Saved]:
+    def tables_to_save(self) -> list[Saved]:
         """The tables that can be used again after they have been saved."""
         return [
             *self._found.values(),

@@ -91,7 +91,7 @@ class Alterations(Roles):
         if key == "set":
             return self._set_storage(start)
         if self.accept("reset"):
-            return ast.AlterTableCmd("reset_options", options=self.option_list(), location=start)
+            return ast.AlterTableCmd("reset_options", options=self.option_list(""), location=start)
         return self._rarer_command(start)
 
     def _set_storage(self, start: int) -> ast.AlterTableCmd:
@@ -195,7 +195,7 @@ class Alterations(Roles):
             return self._add_identity(name, start)
         if key == "reset":
             self.advance()
-            return ast.AlterTableCmd("reset_options", name, options=self.option_list(), location=start)
+            return ast.AlterTableCmd("reset_options", name, options=self.option_list(""), location=start)
         if key == "restart":
             return self._set_identity(name, start)
         self.expect("set")

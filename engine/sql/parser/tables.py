@@ -213,7 +213,7 @@ class Tables(Sessions):
             return ()
         return self.option_list() if self.accept("with") else ()
 
-    def option_list(self) -> tuple[tuple[str, str], ...]:
+    def option_list(self, without_value: str = "true") -> tuple[tuple[str, str], ...]:
         """( name [= value], ... )"""
         self.expect("(")
         options = []
@@ -221,7 +221,7 @@ class Tables(Sessions):
             name = self.label()
             if self.accept("."):
                 name += "." + self.label()
-            options.append((name, self.option_value() if self.accept("=") else "true"))
+            options.append((name, self.option_value() if self.accept("=") else without_value))
             if not self.accept(","):
                 break
         self.expect(")")

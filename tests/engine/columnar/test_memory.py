@@ -213,5 +213,5 @@ def test_no_memory_for_a_table_is_told_as_that_and_others_go_on(
     assert told.detail is not None
     assert told.hint is not None
     kept.apply(5000, rows(1, 10))  # the transaction is over
-    found = kept._connection.execute("SELECT count(*) FROM t5000").fetchone()
+    found = kept._connection.execute("SELECT count(*) FROM columns.t5000").fetchone()
     assert found == (10,)

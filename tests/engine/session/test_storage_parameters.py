@@ -82,7 +82,7 @@ def test_names_and_values_are_postgresqls(both: tuple[psycopg.Connection, psycop
         theirs, ours = (answer(connection, sql) for connection in both)
         if ours != theirs:
             different.append((sql, ours, theirs))
-    assert different == []
+    assert different == [], "\n".join(map(str, different))
 
 
 @pytest.mark.parametrize(

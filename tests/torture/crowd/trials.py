@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
 import threading
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from tests.torture.trial import Result
 
 SIZES = {"slow reader": 2 << 30, "COPY": 1 << 30, "IN list": 100_000, "analytic query": 0}
 SLOWER = 5.0  # times the quiet p99: more is wrong
+UNSTEADY = 3.0  # times the quieter of two quiet windows: the other one tells nothing
 MEMORY = 1000.0  # MB of its own that the engine's process may grow by beside all loads
 HELD = 0.2  # seconds of the planted fault, out of twice as many
 
@@ -33,9 +35,13 @@ def load(seconds: float, seed: int, tell: Callable[[str], None]) -> Result:
             control.append(others.run(name, sizes, each))
             others.rest()
             windows.append(people.run(name, sizes, each))
+        calm = [windows[0].figures["p99"], windows[-1].figures["p99"]]
+        if max(calm) > UNSTEADY * min(calm):  # something else was busy during one of them
+            people.rest()
+            calm.append(people.run("quiet, once more", {}, each).figures["p99"])
         held = held_up(people, each)
-    before, after = windows[0], windows[-1]
-    quiet = max(before.figures["p99"], after.figures["p99"])
+    before = windows[0]
+    quiet = max(calm) if len(calm) == 2 else statistics.median(calm)
     control_quiet = max(control[0].figures["p99"], control[-1].figures["p99"])
     result.figures.append(
         f"beside 500 idle connections, 200 read: p99 {quiet:.1f} ms when it is quiet (PostgreSQL {control_quiet:.1f})"
