@@ -6,8 +6,7 @@ fills a table mostly reads it next. So a table that a commit fills in bulk (COPY
 empty) is announced to the worker just before: empty it costs nothing, and the bulk run's file comes to it as any other
 change does, within a second and behind everybody else's back (feed.py). That is half the work of reading it from LMDB.
 
-Only where the worker runs already, because somebody asks analytic queries, and only while what nobody has asked for
-yet is a small part of its memory (`WorkerClient.build_ahead`).
+Only where the worker runs already, because somebody asks analytic queries.
 
 What the worker finds in its file when it starts is brought up to now at once, and so are tables whose storage parameter
 `columnar` is `on`: a table after another, so that what a query asks for comes between them. A table with `off` is built
@@ -18,8 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -95,12 +93,9 @@ def announce(worker: WorkerClient, store: AnyStore, catalog: Catalog, runs: Sequ
     `catalog`: as the commit leaves it."""
     if not worker.running:
         return
-    sizes: dict[int, int] = defaultdict(int)
-    for run in runs:
-        if run.first_key is not None:
-            sizes[int.from_bytes(run.first_key[:PREFIX_BYTES], "big")] += os.path.getsize(run.path)
+    filled = {int.from_bytes(run.first_key[:PREFIX_BYTES], "big") for run in runs if run.first_key is not None}
     for table in catalog.tables():
-        if table.storage_id in sizes and not leans(table.storage_id):
+        if table.storage_id in filled and not leans(table.storage_id):
             low, high = prefix_range(storage_prefix(table.storage_id))
             if next(store.of(table.storage_id).current.scan(low, high), None) is None:
-                worker.build_ahead(table, sizes[table.storage_id])
+                worker.build_ahead(table)

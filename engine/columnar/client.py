@@ -74,7 +74,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.columnar")
 
 UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, before unasked ones wait
-AHEAD_PART = 16  # of the worker's memory: what tables that nobody has asked for yet may take
 LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
 COLUMNS_FILE = "columns.duckdb"
 SAVE_AT_END_SECONDS = 20.0
@@ -300,7 +299,6 @@ class WorkerClient(ColumnarEngine):
         overlays: list[list[object]] = []
         for table in query.tables:
             fed = self._feed.tables[table.storage_id]
-            fed.unasked = 0
             whole = query.whole and table.storage_id in query.arrays
             name = f"{'w' if whole else 't'}{table.storage_id}"
             held = name if whole else f"columns.{name}"
@@ -448,30 +446,31 @@ class WorkerClient(ColumnarEngine):
         """Whether the worker has the table, with all its columns."""
         return self.running and self._has(table)
 
-    def build_ahead(self, table: Table, size: int) -> None:
-        """Loads a table without rows, to which so many bytes of them are about to come, before a query asks for it:
-        where the worker runs, and has memory to spare for what may not be asked for. engine/columnar/ahead.py."""
+    def build_ahead(self, table: Table) -> None:
+        """Loads a table without rows, to which many are about to come, before a query asks for it, where the worker
+        runs. engine/columnar/ahead.py."""
         tables = self._feed.tables
         if not self.running or table.storage_id in tables or columnar_of(table) == "off":
             return
-        if size + sum(fed.unasked for fed in tables.values()) <= self._memory_limit // AHEAD_PART:
-            self._load(table)
-            tables[table.storage_id].unasked = size
+        self._load(table)
 
     def _load(self, table: Table) -> asyncio.Future[None]:
         """Begins to load a table. Raises 57P03 where its tablespace is not on this node; nothing has begun then."""
         fed = self._feed.begin_load(table)
         bases = fed.store.leaning.chain(table.storage_id)
+        empty = not bases and not fed.store.has_flushed_rows(table.storage_id)
         load: frames.Header = {
             "op": "load",
             "table": describe_table(table, bases),
             "path": fed.store.checkpoint_path,
             "token": fed.store.note_keys(table.storage_id) if self._is_kept(table, bases) else "",
+            "empty_at": fed.store.flushed_lsn if empty else None,
         }
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
-        # LMDB has to have what was kept for a branch when that was made, and bulk runs as wholes
-        if bases or fed.store.has_unflushed_runs(table.storage_id):
+        # LMDB has to have what was kept for a branch when that was made, and bulk runs as wholes; where it has nothing
+        # of the table, nothing of it is read
+        if bases or (not empty and fed.store.has_unflushed_runs(table.storage_id)):
             fed.store.flush(partial(self._load_flushed, future, load), partial(self._load_failed, table.storage_id))
         else:
             self._load_flushed(future, load)

@@ -55,9 +55,8 @@ Changes = dict[bytes, bytes | None]
 
 class FedTable:
     """One table in the worker. `built`: it was read as a whole, since the worker had no copy that could be brought up.
-    `ready` is False while it is being loaded: until then `early` has what would be pending,
-    with its LSN, because LMDB may turn out to have it. `unasked`: bytes of one that no query has asked for yet.
-    `unwanted`: it is forgotten once it is loaded."""
+    `ready` is False while it is being loaded: until then `early` has what would be pending, with its LSN, because LMDB
+    may turn out to have it. `unwanted`: it is forgotten once it is loaded."""
 
     __slots__ = (
         "built",
@@ -70,7 +69,6 @@ class FedTable:
         "saved",
         "store",
         "table",
-        "unasked",
         "unwanted",
     )
 
@@ -84,7 +82,6 @@ class FedTable:
         self.built = self.ready = False
         self.loaded: int | None = None  # when, in microseconds since 2000-01-01 UTC
         self.saved: tuple[int, int, int] | None = None  # LSN, rows and bytes on the disk, when it was last saved
-        self.unasked = 0
         self.unwanted = False
 
     def note(self, changes: Iterable[tuple[int, bytes]]) -> None:

@@ -689,6 +689,11 @@ class Tablespace:
                 found.extend(layer.changes(prefix, lsn, last))
         return found, runs
 
+    def has_flushed_rows(self, storage_id: int) -> bool:
+        """Whether LMDB has any key of the storage id, as of the flushed LSN, or what is on its way there. One look."""
+        low, high = prefix_range(storage_prefix(storage_id))
+        return self._generation.has_between(low, high)
+
     def has_unflushed_runs(self, storage_id: int) -> bool:
         """Whether LMDB lacks bulk runs with keys of the storage id, or has parts of them only."""
         prefix = storage_id.to_bytes(4, "big")

@@ -176,9 +176,10 @@ class Server:
 
     def _load(self, header: Header, buffers: list[memoryview]) -> None:
         description: Any = header["table"]
+        empty_at: Any = header["empty_at"]
         self._slots.join()
         try:
-            lsn, built = self._tables.load(description, str(header["path"]), str(header["token"]))
+            lsn, built = self._tables.load(description, str(header["path"]), str(header["token"]), empty_at)
         except Exception as error:
             self._lose(description["storage_id"], error)
             return

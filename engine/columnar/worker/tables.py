@@ -81,10 +81,17 @@ class Tables:
         self._found = dict(saved)  # what is in the file, and nobody has asked for yet
         self.lost: dict[int, SqlError] = {}
 
-    def load(self, description: Any, lmdb_path: str, token: str) -> tuple[int, bool]:
+    def load(self, description: Any, lmdb_path: str, token: str, empty_at: int | None = None) -> tuple[int, bool]:
         """Brings the table to what LMDB has: by the keys that have changed, if it is here and they are known, else it
-        is built anew. Returns the LSN that LMDB had reached, and whether it was built."""
+        is built anew. `empty_at`: LMDB has nothing of it as of this LSN. Returns the LSN that LMDB had reached, and
+        whether the table was built."""
         table = table_of(description)
+        if empty_at is not None:
+            self.drop(table.storage_id)
+            held = self._held[table.storage_id] = _prepare(description, token)
+            held.lsn = empty_at
+            self._connection.execute(f"CREATE TABLE {table_name(table.storage_id)} ({_definition(held)})")
+            return empty_at, True
         known = self._take(description, token)
         if known is not None:
             lsn = self._catch_up(known, lmdb_path)
