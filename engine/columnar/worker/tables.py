@@ -42,6 +42,8 @@ from engine.storage.row_batches import RowBatches
 from engine.storage.rows import RowCodec
 
 Item = TypeVar("Item")
+TOGETHER_ROWS = 500_000
+TOGETHER_BYTES = 64 << 20  # what memory may be taken by rows on their way into a table, a few times
 
 
 @dataclass(slots=True)
@@ -136,10 +138,11 @@ class Tables:
         storage_id = held.table.storage_id
         connection = self._connection
         lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
-        with closing(batches), closing(_ahead(batches)) as made, _transaction(connection):
+        parts = _together(_with_key(held, rows, keys) for keys, rows in batches)
+        with closing(batches), closing(_ahead(parts)) as made, _transaction(connection):
             connection.execute(f"CREATE TABLE {table_name(storage_id)} ({_definition(held)})")
-            for keys, rows in made:
-                self._insert(connection, held, _with_key(held, rows, keys))
+            for rows in made:
+                self._insert(connection, held, rows)
         held.lsn = lsn
         self._held[storage_id] = held
         return lsn
@@ -182,9 +185,8 @@ class Tables:
                 self.apply(storage_id, pairs)
             return
         with _transaction(self._connection):
-            for rows in _ahead(_decode(held, pairs, held.batches)[1] for pairs in parts):
-                if rows.num_rows:
-                    self._insert(self._connection, held, rows)
+            for rows in _ahead(_together(_decode(held, pairs, held.batches)[1] for pairs in parts)):
+                self._insert(self._connection, held, rows)
 
     def apply(self, storage_id: int, pairs: Pairs) -> None:
         """One delta: every key is deleted, and inserted anew where it has a value. Each key occurs once."""
@@ -313,6 +315,21 @@ def _transaction(connection: Any) -> Iterator[None]:
     finally:
         with suppress(Exception):
             connection.unregister("gone")
+
+
+def _together(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in larger tables: DuckDB works on several of its row groups at a time, and each INSERT costs."""
+    pending: list[pa.Table] = []
+    rows = size = 0
+    for part in parts:
+        if part.num_rows:
+            pending.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+        if rows >= TOGETHER_ROWS or size >= TOGETHER_BYTES:
+            yield pa.concat_tables(pending)
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 def _ahead(items: Iterator[Item]) -> Generator[Item, None, None]:

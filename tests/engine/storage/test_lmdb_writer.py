@@ -107,7 +107,7 @@ def test_a_process_that_is_killed_has_written_nothing(tables: Checkpoint, monkey
     """So the server writes it."""
     own: list[int] = []
 
-    def write(layer: Layer, _: object) -> None:
+    def write(layer: Layer, *_: object) -> None:
         assert stored(tables) == {key(1): b"kept"} and tables.flushed_lsn == 1
         own.append(layer.last_lsn)
 
