@@ -19,7 +19,7 @@ from collections.abc import Callable
 import duckdb
 import psycopg
 
-from tests.server import ShoalServer
+from tests.server import ShoalServer, gone
 from tests.torture.trial import Result
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -82,7 +82,8 @@ class _Run:
         """Some changes, a comparison, or an end."""
         kind = self._choices.choice(["change"] * 6 + ["compare"] * 3 + ["kill", "crash", "restart", "vacuum", "wait"])
         if kind == "change":
-            self._change()
+            for _ in range(self._choices.randrange(1, 8)):
+                self._change()
         elif kind == "compare":
             self.compare()
         elif kind == "vacuum":
@@ -158,7 +159,9 @@ class _Run:
         self._restart(crash=False)
         self.compare()  # the file is saved, and belongs to what is there
         self._connection.execute("UPDATE ints SET a = a + 1 WHERE id < 100")
+        workers = self._server.workers()
         self._server.kill()
+        assert all(gone(pid) for pid in workers)
         with duckdb.connect(str(self._server.data / "columnar" / "columns.duckdb")) as connection:
             connection.execute("UPDATE saved SET lsn = lsn + 1000000")
         self._server.start()
