@@ -49,6 +49,20 @@ class DecimalType(DuckDBType):
         self.scale = scale
 
 
+class CharType(DuckDBType):
+    """What carries char(n) in stored tables: a VARCHAR that lacks the blanks with which a value is padded to `length`
+    characters. It is another type than VARCHAR, which it is in SQL."""
+
+    __slots__ = ("length",)
+
+    def __init__(self, length: int) -> None:
+        super().__init__(f"CHAR({length})")
+        self.length = length
+
+    def __str__(self) -> str:
+        return "VARCHAR"
+
+
 class ListType(DuckDBType):
     """element[]."""
 
@@ -95,6 +109,11 @@ VARCHAR = _scalar("VARCHAR")
 @lru_cache(maxsize=_KNOWN)
 def decimal_type(precision: int, scale: int) -> DecimalType:
     return DecimalType(precision, scale)
+
+
+@lru_cache(maxsize=_KNOWN)
+def char_type(length: int) -> CharType:
+    return CharType(length)
 
 
 @lru_cache(maxsize=_KNOWN)

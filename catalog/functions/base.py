@@ -68,6 +68,7 @@ class Trait(Enum):
     CLOCK_OR_CHANCE = auto()  # volatile for the clock or chance alone: a worker may call it
     TRACELESS = auto()  # volatile, but leaves nothing behind when its statement is undone, but for a gap in a sequence
     # What it makes of its arguments.
+    IGNORES_BLANKS = auto()  # at the end of its only argument; where it gives text, that is the argument without them
     COUNTS = auto()  # an aggregate that counts rows
     FRAMELESS = auto()  # a window function that looks at no frame
     GROWS_ARRAY = auto()  # an array of the elements of its arguments

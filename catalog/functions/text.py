@@ -344,6 +344,7 @@ def _changes() -> None:
     implement("rtrim1", lambda text: text.rstrip(" "), "rtrim({0}, ' ')")
     implement("replace_text", replace, "replace({0}, {1}, {2})")
     implement("translate", translate, "translate({0}, {1}, {2})")
+    mark(Trait.IGNORES_BLANKS, "rtrim1", "bpcharlen")
     trims = ("btrim1", "ltrim1", "rtrim1")
     mark(Trait.NEVER_FAILS, "textcat", "lower", "upper", *trims)
     mark(Trait.NEVER_LARGER, "lower", "upper", "initcap", "btrim", "ltrim", "rtrim", *trims)

@@ -22,7 +22,10 @@ The internal form of each type's values, and the rules for its text, binary, row
                                               runs again with all numerics as text (`ColumnarQuery.in_digits`)
     any other numeric                         VARCHAR: PostgreSQL's text, with its scale. UDFs compute and order it:
                                               slower, exact
-    text, varchar, bpchar, name, "char", json, jsonb    VARCHAR; bpchar is padded
+    text, varchar, name, "char", json, jsonb  VARCHAR
+    char(n)                                   VARCHAR: in stored tables without the blanks that pad it (`CharType` in
+                                              catalog/duckdb/types.py), in results with them; a bpchar without a
+                                              length as it is
     bytea, uuid                               BLOB
     date, time                                DATE, TIME
     timestamp, timestamptz                    TIMESTAMP; timestamptz in UTC. Our functions apply zones, never DuckDB's

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError
 from catalog.types import oids
-from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
+from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage, TypeRef
 from catalog.types.integer import INT4
 from catalog.types.texts import decode_utf8, null_byte, text_key
 
@@ -136,6 +136,12 @@ class Bpchar(_Sized):
 
     def key_encoder(self) -> Callable[[Any], bytes]:
         return lambda value: text_key(value.rstrip(" "))
+
+
+def has_blanks(type_: TypeRef) -> bool:
+    """Whether it is char(n), whose values are padded with blanks to one length: in columns of stored tables they lack
+    them. A bpchar without a length keeps the blanks that it is given."""
+    return type_.oid == oids.BPCHAR and type_.typmod >= 4
 
 
 def clip_name(value: str) -> str:

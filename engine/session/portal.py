@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from engine.columnar.interface import ResultStream
     from engine.session.positioned import Positions
     from engine.session.prepared import Prepared
+    from engine.statements.profile import Profile
 
 
 class Portal:
@@ -18,8 +19,8 @@ class Portal:
 
     __slots__ = (
         "bound", "chunks", "count", "done", "error", "formats", "held", "holdable", "holding", "kept", "name",
-        "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared", "rows", "scroll",
-        "started", "stream", "took",
+        "parameters", "path", "pending", "pending_rows", "position", "positions", "prepared", "profile", "rows",
+        "scroll", "started", "stream", "took",
     )  # fmt: skip
 
     chunks: AsyncIterator[tuple[bytes, int]]  # set with `stream`
@@ -48,6 +49,7 @@ class Portal:
         self.positions: Positions | None = None  # where a cursor's rows lie, if it can be changed through
         self.path = "utility"  # that it took, once it has run: utility, row, columnar
         self.took = 0.0  # seconds of execution so far
+        self.profile: Profile | None = None  # takes what DuckDB does for it, for EXPLAIN
         self.rows: list[bytes] | None = None  # a materialised cursor: one DataRow message each
 
     def take(self, limit: int) -> tuple[bytes, int]:

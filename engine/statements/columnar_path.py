@@ -24,6 +24,7 @@ from catalog.types.base import FormatSettings
 from engine.columnar.interface import FIRST_COMPUTED, STATEMENT_TIME, TRANSACTION_TIME, ColumnarQuery
 from engine.execute.context import ExecContext, small_values
 from engine.execute.expressions import compile_expression
+from engine.execute.fold import fold_constants
 from engine.sql import tree
 from engine.sql.tree_walk import transform
 
@@ -37,7 +38,7 @@ class QueryPath:
 
     def __init__(self, analyzed: tree.Analyzed, settings: FormatSettings, computes: bool = True) -> None:
         """Raises what generating the query raises."""
-        self.analyzed = analyzed
+        self.analyzed = fold_constants(analyzed, settings)
         self.settings = settings
         self.computes = computes
         self._with_constants: dict[str, Self] = {}  # by parameters
@@ -81,6 +82,7 @@ class QueryPath:
                     return tree.Const(value, node.type, node.location)
             return node
 
+        begin_folding()
         statement = transform(self.analyzed.statement, change)
         try:
             return type(self)(replace(self.analyzed, statement=statement), self.settings, self.computes)

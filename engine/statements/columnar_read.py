@@ -64,6 +64,8 @@ class ColumnarRead(QueryPath):
         transaction.begin_statement()
         query = self.in_formats(portal.formats)
         values = await _values(session, query, portal.parameters)
+        if portal.profile is not None:
+            await portal.profile.take(session, query, values)
         encoding = RowEncoding("datarow", portal.formats, session.key.format)
         stream = await session.node.columnar.rows(
             query, values, transaction, encoding, session.views.content(), memory=session.query_memory

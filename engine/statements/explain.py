@@ -3,15 +3,17 @@
     row path         the steps, in the words of PostgreSQL's plans (engine/execute/explain.py)
     columnar path    "Columnar Query" with the tables it reads; VERBOSE adds the DuckDB SQL it becomes
 
-ANALYZE runs the statement, as in PostgreSQL (its writes included), and adds rows and time. Where the row path has met
+ANALYZE runs the statement, as in PostgreSQL (its writes included), and adds rows and time; with VERBOSE also the
+operators of DuckDB that a columnar query ran through (profile.py). Where the row path has met
 more rows than it is for, the plan is the one that has run.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import orjson
@@ -26,6 +28,7 @@ from engine.sql import ast
 from engine.statements import paths, planning, prepared_statements, run
 from engine.statements.collect import Collector
 from engine.statements.compound import CompoundPath, describe
+from engine.statements.profile import Profile, operator_lines, operator_tree
 from engine.statements.rows_plan import RowsPlan
 from engine.statements.utility import text_row
 from engine.statistics.statements import COLUMNAR
@@ -63,15 +66,20 @@ async def lines(session: Session, explain: ast.ExplainStmt, portal: Portal) -> l
     run.fail_first(session, run.rows_plan(prepared), parameters)
     verbose = options.get("verbose", "off").lower() in _TRUE
     if options.get("analyze", "off").lower() not in _TRUE:
-        return _FORMATS[form]([*describe(run.rows_plan(prepared), verbose), *carried])
-    ran, measured = await _measure(session, prepared, parameters, options.get("summary", "on").lower() in _TRUE)
+        return _FORMATS[form]([*describe(run.rows_plan(prepared), verbose), *carried], [])
+    profile = Profile() if verbose else None
+    summary = options.get("summary", "on").lower() in _TRUE
+    ran, measured = await _measure(session, prepared, parameters, summary, profile)
     ran_plan = run.rows_plan(ran.prepared)
     if _ran_in_columns(ran) and ran_plan.row is not None:
         assert ran_plan.columnar is not None
         plan = [*ran_plan.columnar.explain(ran_plan.command, verbose), "  Row Path: abandoned, too many rows"]
     else:
         plan = describe(ran_plan, verbose)
-    return _FORMATS[form]([*plan, *carried, *measured])
+    operators = [] if profile is None else profile.operators
+    if form == "text":
+        plan = [*plan, *operator_lines(operators)]
+    return _FORMATS[form]([*plan, *carried, *measured], operator_tree(operators))
 
 
 async def _explain(session: Session, explain: ast.ExplainStmt, portal: Portal) -> tuple[Prepared, Sequence[object]]:
@@ -95,27 +103,63 @@ async def _explain(session: Session, explain: ast.ExplainStmt, portal: Portal) -
     return prepared, portal.parameters
 
 
-def _as_json(plan: list[str]) -> list[str]:
-    return [orjson.dumps([{"Plan": {"Node Type": plan[0], "Lines": plan}}], option=orjson.OPT_INDENT_2).decode()]
+_Plans = list[dict[str, Any]]
+_NO_TAG = re.compile(r"[^A-Za-z0-9]+")
 
 
-def _as_yaml(plan: list[str]) -> list[str]:
+def _as_json(plan: list[str], inner: _Plans) -> list[str]:
+    top: dict[str, object] = {"Node Type": plan[0], "Lines": plan}
+    if inner:
+        top["Plans"] = inner
+    return [orjson.dumps([{"Plan": top}], option=orjson.OPT_INDENT_2).decode()]
+
+
+def _as_yaml(plan: list[str], inner: _Plans) -> list[str]:
     quoted = [orjson.dumps(line).decode() for line in plan]  # a JSON string is one in YAML, too
     items = "".join(f"\n      - {line}" for line in quoted)
-    return [f"- Plan: \n    Node Type: {quoted[0]}\n    Lines: {items}"]
+    return [f"- Plan: \n    Node Type: {quoted[0]}\n    Lines: {items}{_yaml_plans(inner, 4)}"]
 
 
-def _as_xml(plan: list[str]) -> list[str]:
+def _yaml_plans(inner: _Plans, depth: int) -> str:
+    if not inner:
+        return ""
+    margin, text = " " * depth, f"\n{' ' * depth}Plans: "
+    for node in inner:
+        lead = f"\n{margin}  - "
+        for name, value in node.items():
+            if name != "Plans":
+                text += f"{lead}{orjson.dumps(name).decode()}: {orjson.dumps(value).decode()}"
+                lead = f"\n{margin}    "
+        text += _yaml_plans(node.get("Plans", []), depth + 4)
+    return text
+
+
+def _as_xml(plan: list[str], inner: _Plans) -> list[str]:
     items = "".join(f"\n        <Item>{escape(line)}</Item>" for line in plan)
     return [
         '<explain xmlns="http://www.postgresql.org/2009/explain">\n  <Query>\n    <Plan>\n'
         f"      <Node-Type>{escape(plan[0])}</Node-Type>\n      <Lines>{items}\n      </Lines>\n"
-        "    </Plan>\n  </Query>\n</explain>"
+        f"{_xml_plans(inner, 6)}    </Plan>\n  </Query>\n</explain>"
     ]
 
 
-_FORMATS: dict[str, Callable[[list[str]], list[str]]] = {
-    "text": lambda plan: plan, "json": _as_json, "yaml": _as_yaml, "xml": _as_xml,
+def _xml_plans(inner: _Plans, depth: int) -> str:
+    if not inner:
+        return ""
+    margin = " " * depth
+    text = f"{margin}<Plans>\n"
+    for node in inner:
+        text += f"{margin}  <Plan>\n"
+        for name, value in node.items():
+            if name != "Plans":
+                tag = _NO_TAG.sub("-", name)
+                text += f"{margin}    <{tag}>{escape(str(value))}</{tag}>\n"
+        text += f"{_xml_plans(node.get('Plans', []), depth + 4)}{margin}  </Plan>\n"
+    return f"{text}{margin}</Plans>\n"
+
+
+_FORMATS: dict[str, Callable[[list[str], _Plans], list[str]]] = {
+    "text": lambda plan, _: plan, "json": _as_json, "yaml": _as_yaml, "xml": _as_xml,
 }  # fmt: skip
 
 
@@ -124,19 +168,21 @@ def _ran_in_columns(portal: Portal) -> bool:
 
 
 async def _measure(
-    session: Session, prepared: Prepared, parameters: Sequence[object], summary: bool
+    session: Session, prepared: Prepared, parameters: Sequence[object], summary: bool, profile: Profile | None
 ) -> tuple[Portal, list[str]]:
     """Runs it: the portal that has run, and what is said of that."""
     began = time.perf_counter()
     portal = Portal(prepared, parameters, prepared.text_formats)
+    portal.profile = profile
     collector = Collector(session.memory)
     try:
         await run.run(session, portal, 0, collector)
     except RowPathFull:
         paths.columnar_of(session, run.rows_plan(prepared))
         portal = Portal(prepared, parameters, prepared.text_formats)
+        portal.profile = profile
         await run.run(session, portal, 0, collector)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - began - (profile.seconds if profile is not None else 0)
     path = "columnar" if _ran_in_columns(portal) else "row"
     time_taken = [f"Execution Time: {seconds * 1000:.3f} ms"] if summary else []
     return portal, [f"Path: {path}", f"Actual Rows: {portal.count}", *time_taken]

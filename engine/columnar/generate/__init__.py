@@ -79,7 +79,8 @@ def generate(
     def made(settings: FormatSettings) -> ColumnarQuery:
         return _select(Generation(settings, parameter_types, computes), ordered, binary)
 
-    return with_whole(made, settings, digits=True)
+    short = bool(ordered.has_aggregates or ordered.group_by) and ordered.set_operation is None
+    return with_whole(made, settings, digits=True, short=short)
 
 
 def _select(generation: Generation, node: tree.Query, binary: Container[int]) -> ColumnarQuery:

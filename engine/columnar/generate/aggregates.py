@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from catalog.duckdb.nodes import CastTo, Clause, Filled, Part, Sql, comma_list, fill, join_parts
 from catalog.duckdb.templates import DISTINCT_MARK, FILTER_MARK, ORDER_MARK
-from catalog.duckdb.types import BIGINT, HUGEINT, DuckDBType
+from catalog.duckdb.types import BIGINT, HUGEINT, CharType, DuckDBType
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.base import Function, Implementation, Trait
@@ -35,7 +35,16 @@ from engine.columnar.generate.forms import (
 )
 from engine.columnar.generate.hypothetical import NAMES as HYPOTHETICAL
 from engine.columnar.generate.hypothetical import hypothetical
-from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, stable, type_names
+from engine.columnar.generate.state import (
+    Generation,
+    Scope,
+    compact_expression,
+    expression,
+    makes,
+    scaled_expression,
+    stable,
+    type_names,
+)
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import aggregate_signature, named_signature
 from engine.sql import tree
@@ -97,7 +106,8 @@ def _aggregate(scope: Scope, node: tree.Aggref) -> Piece:
         pieces = [make(scope, argument) for argument in (*node.direct_arguments, *node.arguments)]
         return _guarded(pieces, node.arguments, condition)
 
-    pieces = level.plain(inside)
+    with scope.generation.streaming(False):
+        pieces = level.plain(inside)
     if is_hypothetical:
         return pieces[0]
     call = Call(
@@ -146,7 +156,9 @@ def _order(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> Clause:
 
 def _sort_items(scope: Scope, clauses: tuple[tree.SortClause, ...]) -> Sql:
     items = [
-        sort_item(scope.generation, expression(scope, o.expression), o.expression.type, o.descending, o.nulls_first)
+        sort_item(
+            scope.generation, compact_expression(scope, o.expression), o.expression.type, o.descending, o.nulls_first
+        )
         for o in clauses
     ]
     return comma_list(items)
@@ -162,6 +174,9 @@ def aggregate_call(call: Call) -> Piece:
     if call.distinct and not call.order and _depends_on_order(call):
         # PostgreSQL sorts to find duplicates, and takes the values in that order.
         call.order = " ORDER BY " + sort_item(call.generation, call.arguments[0], call.types[0], False, False)
+    if call.arguments and isinstance(call.arguments[0].form, CharType) and call.function.name in ("min", "max"):
+        sql = fill(f"{call.function.name}({{}}){FILTER_MARK}", call.arguments[0].sql)
+        return Piece(call.marked(sql), call.arguments[0].form)
     if call.distinct and call.by_key and call.function.name not in ("count", "min", "max"):
         return _over_lists(call, found)
     native = _keyed(call) or _native(call, found)
@@ -319,7 +334,9 @@ def _value_form(call: Call) -> tuple[DuckDBType, tuple[tuple[TypeRef, DuckDBType
 def _window(scope: Scope, clause: tree.WindowClause, framed: bool) -> Sql:
     parts: list[Part] = []
     if clause.partition_by:
-        keys = [comparable(scope.generation, expression(scope, item), item.type.oid) for item in clause.partition_by]
+        keys = [
+            comparable(scope.generation, compact_expression(scope, item), item.type.oid) for item in clause.partition_by
+        ]
         parts.append(stable(scope, fill("PARTITION BY {}", comma_list(keys))))
     if clause.order_by and _has_range_offset(clause):
         parts.append(fill("ORDER BY {}", _range_key(scope, clause.order_by[0])))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from catalog import types
 from catalog.duckdb.nodes import Identifier, Sql, fill, join_parts
-from catalog.duckdb.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, DuckDBType, ListType, list_of
+from catalog.duckdb.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, CharType, DuckDBType, ListType, list_of
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.functions.array_shapes import RESHAPE
@@ -20,6 +20,7 @@ from catalog.functions.duckdb_errors import raising
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
+from engine.columnar.generate.bounds import narrow_comparison
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.comparisons import COMPARISONS, compare
 from engine.columnar.generate.forms import (
@@ -32,10 +33,20 @@ from engine.columnar.generate.forms import (
     is_whole,
     physical_type,
     settle,
+    short_product,
     shown_scale,
+    with_blanks,
 )
 from engine.columnar.generate.set_functions import unnested
-from engine.columnar.generate.state import Generation, Scope, expression, makes, scaled_expression, type_names
+from engine.columnar.generate.state import (
+    Generation,
+    Scope,
+    compact_expression,
+    expression,
+    makes,
+    scaled_expression,
+    type_names,
+)
 from engine.columnar.generate.texts import TEXTS, UTC, as_declared, from_text, over_elements, to_text
 from engine.columnar.generate.udf import (
     function_signature,
@@ -90,6 +101,11 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         return unnested(scope, node)
     source = function.source
     symbol = COMPARISONS.get(source)
+    narrow = narrow_comparison(node, symbol)
+    if narrow is not None:
+        symbol, left, right = narrow
+        pieces = scaled_expression(scope, left), scaled_expression(scope, right)
+        return Piece(compare(scope.generation, symbol, *pieces, (left.type.oid, right.type.oid)), BOOLEAN)
     if symbol is not None:
         left, right = node.arguments
         pieces = scaled_expression(scope, left), scaled_expression(scope, right)
@@ -127,6 +143,13 @@ def _called(scope: Scope, node: tree.FuncExpr) -> Piece:
     function, source = node.function, node.function.source
     answered = catalog_functions.get(source)
     make = scaled_expression if source in _SCALES or source in _OF_THE_VALUE else expression
+    if registry.has_trait(source, Trait.IGNORES_BLANKS):
+        (piece,) = [compact_expression(scope, argument) for argument in node.arguments]
+        if isinstance(piece.form, CharType):
+            piece = piece._replace(form=VARCHAR)
+            if node.type.oid == oids.TEXT:
+                return piece
+            return call(scope.generation, function, [piece], [node.arguments[0].type], node.type)
     arguments = [make(scope, argument) for argument in node.arguments]
     argument_types = [argument.type for argument in node.arguments]
     if answered is not None:
@@ -139,6 +162,10 @@ def _called(scope: Scope, node: tree.FuncExpr) -> Piece:
             if digits_of(made.form):
                 return made._replace(scale=fill(_SCALES[source], *[shown_scale(piece) for piece in arguments]))
         arguments = [settle(piece) for piece in arguments]
+    if source == "numeric_mul" and not scope.generation.streams:
+        form = short_product(arguments[0].form, arguments[1].form)
+        if form is not None:
+            return Piece(fill("({} * {})", arguments[0].sql, arguments[1].sql), form)
     made = call(scope.generation, function, arguments, argument_types, node.type)
     if arguments and function.volatility != "v" and all(piece.once for piece in arguments):
         return made._replace(once=True)
@@ -158,6 +185,7 @@ def call(
     if symbol is not None:
         left, right = argument_types
         return Piece(compare(generation, symbol, arguments[0], arguments[1], (left.oid, right.oid)), BOOLEAN)
+    arguments = [with_blanks(piece) for piece in arguments]
     if source in _TO_DECIMAL:
         return convert(arguments[0], decimal_form(_TO_DECIMAL[source], 0))
     if source == "pg_typeof":  # names its argument: an aggregate or a set in it decides how many rows there are

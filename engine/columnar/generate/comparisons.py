@@ -3,7 +3,7 @@
 compares as it is    booleans, integers, floats (NaN is highest and equals itself in both), text and its kin (binary
                      order is the C collation), bytea, uuid, dates, times, interval (months of 30 days in both),
                      DECIMAL with DECIMAL, arrays and records of these
-by rtrim             bpchar: trailing blanks do not count
+by rtrim             bpchar: trailing blanks do not count; char(n) of tables, and constants, have none (forms.py)
 by key               general numeric, jsonb, timetz, citext, hstore, tsvector, inet, cidr, text under an ICU collation:
                      bytes made by the type's key_encoder
 """
@@ -14,12 +14,13 @@ from collections.abc import Sequence
 
 from catalog import types
 from catalog.duckdb.nodes import ColumnReference, Identifier, Part, Sql, comma_list, fill, integer
-from catalog.duckdb.types import INTEGER, DuckDBType, ListType, decimal_type
+from catalog.duckdb.types import INTEGER, CharType, DecimalType, DuckDBType, ListType, decimal_type
 from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import Order, TypeRef
 from catalog.types.collated import FIRST_OID as FIRST_COLLATED
+from engine.columnar.generate.bounds import MIRRORED, narrow_decimal
 from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, of_form, unify
 from engine.columnar.generate.state import Generation
 from engine.columnar.generate.udf import function_signature, is_composite, key_signature
@@ -45,7 +46,7 @@ def _by_key(generation: Generation, piece: Piece, oid: int) -> Sql:
 def comparable(generation: Generation, piece: Piece, oid: int) -> Sql:
     """SQL whose order, equality and hash in DuckDB are those of the type; the piece's own SQL where possible."""
     if oid == oids.BPCHAR:
-        return fill("rtrim({}, ' ')", piece.sql)
+        return piece.sql if isinstance(piece.form, CharType) else fill("rtrim({}, ' ')", piece.sql)
     if oid == oids.NUMERIC and piece.form == GENERAL:
         return _by_key(generation, piece, oid)
     if is_composite(oid) and types.lookup(oid).key_encoder() is None:
@@ -88,10 +89,11 @@ def is_native(piece: Piece, oid: int) -> bool:
         return all(is_native(of_form(form), types.element_of(type_.oid) or type_.oid) for type_, form in piece.fields)
     if oid == oids.NUMERIC:
         return piece.form != GENERAL
+    if oid == oids.BPCHAR:
+        return isinstance(piece.form, CharType)
     return (
         oid < FIRST_COLLATED
         and not (is_composite(oid) or is_whole(oid))
-        and oid != oids.BPCHAR
         and types.columns_of(oid).order is Order.NATIVE
     )
 
@@ -114,16 +116,18 @@ def compare(generation: Generation, symbol: str, left: Piece, right: Piece, oids
     if oids_ == (oids.NUMERIC, oids.NUMERIC):
         if left.once and left.form == GENERAL and _bounded(right):
             return fill(
-                "({} {} {})", right.sql, _MIRRORED[symbol], _bound(generation, symbol, left, right, mirrored=True)
+                "({} {} {})", right.sql, MIRRORED[symbol], _bound(generation, symbol, left, right, mirrored=True)
             )
         if right.once and right.form == GENERAL and _bounded(left):
             return fill("({} {} {})", left.sql, symbol, _bound(generation, symbol, right, left))
+        if isinstance(left.form, DecimalType) and (found := narrow_decimal(symbol, left.form, right.sql)):
+            return fill("({} {} {})", left.sql, *found)
+        if isinstance(right.form, DecimalType) and (found := narrow_decimal(MIRRORED[symbol], right.form, left.sql)):
+            return fill("({} {} {})", right.sql, *found)
     first, second = comparable_pair(generation, left, right, oids_)
     return fill("({} {} {})", first, symbol, second)
 
 
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
-             "IS DISTINCT FROM": "IS DISTINCT FROM", "IS NOT DISTINCT FROM": "IS NOT DISTINCT FROM"}  # fmt: skip
 _ROUNDED = {"<": "up", ">=": "up", "<=": "down", ">": "down"}
 _TRUNC = 1709  # OID of trunc(numeric, integer)
 
@@ -140,7 +144,7 @@ def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mir
     digits = digits_of(column.form)
     assert digits is not None
     precision, scale = digits[0] + 1, digits[1]
-    side = _ROUNDED.get(_MIRRORED[symbol] if mirrored else symbol, "exact")
+    side = _ROUNDED.get(MIRRORED[symbol] if mirrored else symbol, "exact")
     point = f".{'9' * scale}" if scale else ""
     past = f"{'9' * (precision - scale)}{point}"
     step = f"0.{'0' * (scale - 1)}1" if scale else "1"

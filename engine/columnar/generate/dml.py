@@ -23,7 +23,7 @@ from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from engine.columnar.generate import queries, ranges
-from engine.columnar.generate.forms import Piece, convert, form_of
+from engine.columnar.generate.forms import Piece, convert, form_of, with_blanks
 from engine.columnar.generate.shapes import with_whole
 from engine.columnar.generate.state import Generation, Scope, Source, expression
 from engine.columnar.generate.texts import record_text
@@ -71,7 +71,7 @@ class _Layout:
         self.sql: list[Sql] = []
 
     def add(self, name: str, type_: TypeRef, piece: Piece, form: DuckDBType | None = None) -> int:
-        piece = piece if form is None else convert(piece, form)
+        piece = with_blanks(piece) if form is None else convert(piece, form)
         self.columns.append(OutputColumn(name, type_, str(piece.form)))
         self.sql.append(CastTo(piece.sql, piece.form))
         return len(self.columns) - 1

@@ -50,8 +50,9 @@ from engine.columnar.generate.forms import (
     shown_scale,
     unify,
     unify_pieces,
+    with_blanks,
 )
-from engine.columnar.generate.state import MANY, Scope, Source, expression, makes, scaled_expression
+from engine.columnar.generate.state import MANY, Scope, Source, compact_expression, expression, makes, scaled_expression
 from engine.columnar.generate.texts import as_declared
 from engine.columnar.generate.udf import is_composite, row_signature
 from engine.columnar.interface import TRANSACTION_TIME
@@ -87,7 +88,7 @@ def _var(scope: Scope, node: tree.Var) -> Piece:
 
 def _of_join(scope: Scope, entry: tree.RangeJoin, column: int) -> Piece:
     if column:
-        return expression(scope, entry.expressions[column - 1])
+        return compact_expression(scope, entry.expressions[column - 1])
     pieces = [expression(scope, item) for item in entry.expressions]
     return record(pieces, [item.type for item in entry.columns])
 
@@ -106,6 +107,7 @@ def record(pieces: list[Piece], field_types: list[TypeRef]) -> Piece:
         not_supported("rows without columns on this query")
     if any(piece.fields for piece in pieces):
         not_supported("a record in a record on this query")
+    pieces = [with_blanks(piece) for piece in pieces]
     items = comma_list([fill("f{} := {}", n, piece.sql) for n, piece in enumerate(pieces, 1)])
     fields = tuple((type_, piece.form) for type_, piece in zip(field_types, pieces, strict=True))
     return Piece(fill("struct_pack({})", items), struct_of([piece.form for piece in pieces]), fields)
@@ -147,7 +149,7 @@ def _bool(scope: Scope, node: tree.BoolExpr) -> Piece:
 
 @makes(tree.NullTest)
 def _null_test(scope: Scope, node: tree.NullTest) -> Piece:
-    piece = expression(scope, node.argument)
+    piece = compact_expression(scope, node.argument)
     word = "IS NULL" if node.is_null else "IS NOT NULL"
     if is_composite(node.argument.type.oid) and not node.whole:
         source = ALL_NULL if node.is_null else NONE_NULL
@@ -178,7 +180,7 @@ def _boolean_test(scope: Scope, node: tree.BooleanTest) -> Piece:
 def _distinct(scope: Scope, node: tree.DistinctExpr) -> Piece:
     symbol = "IS NOT DISTINCT FROM" if node.negated else "IS DISTINCT FROM"
     oids_ = (node.left.type.oid, node.right.type.oid)
-    left, right = expression(scope, node.left), expression(scope, node.right)
+    left, right = compact_expression(scope, node.left), compact_expression(scope, node.right)
     return Piece(compare(scope.generation, symbol, left, right, oids_), BOOLEAN)
 
 
@@ -193,7 +195,9 @@ def _null_if(scope: Scope, node: tree.NullIfExpr) -> Piece:
 @makes(tree.RowCompare)
 def _row_compare(scope: Scope, node: tree.RowCompare) -> Piece:
     pairs = [
-        comparable_pair(scope.generation, expression(scope, a), expression(scope, b), (a.type.oid, b.type.oid))
+        comparable_pair(
+            scope.generation, compact_expression(scope, a), compact_expression(scope, b), (a.type.oid, b.type.oid)
+        )
         for a, b in zip(node.left, node.right, strict=True)
     ]
     return Piece(row_comparison(node.kind, pairs), BOOLEAN)
@@ -439,9 +443,10 @@ def _assigned_slice(scope: Scope, node: tree.SubscriptingRef, array: Piece, uppe
 
 @makes(tree.ScalarArrayOp)
 def _array_operator(scope: Scope, node: tree.ScalarArrayOp) -> Piece:
-    left = expression(scope, node.left)
+    left = compact_expression(scope, node.left)
     if isinstance(node.right, tree.ArrayExpr) and not node.right.nested:
-        return _array_list(scope, node, left, [(expression(scope, e), e.type) for e in node.right.elements])
+        return _array_list(scope, node, left, [(compact_expression(scope, e), e.type) for e in node.right.elements])
+    left = settle(left)
     many = _many(node)
     if many is not None and is_native(left, node.left.type.oid):
         word = "IN" if node.use_or else "NOT IN"  # a join; = ANY would go through the list for each row

@@ -8,6 +8,10 @@ scale stay DECIMAL, anything else becomes general. `convert` brings a piece ther
 Arrays are LISTs. A statement that has others, of several dimensions or not starting at 1, is generated with all arrays
 of built-in types as their text (`arrays_as_text`); functions and comparisons of them are UDFs then.
 
+char(n) of a stored table has the form CHAR(n) (`CharType`): the value without the blanks that pad it. What is compared,
+grouped, counted, or handed on by a sub-query stays so; everything else gets the value with them from `settle`. CHAR(n)
+comes from `state.compact_expression` and `state.scaled_expression` alone.
+
 Between DECIMAL and general stands the *scaled* piece: a DECIMAL with room for all scales that meet, and SQL that says
 how many digits after the point each value shows (`Piece.scale`). `CASE WHEN paid THEN price ELSE 0 END` is one: sums
 and comparisons of it stay native, and only what is shown is turned into text by `settle`. Scaled pieces come from
@@ -23,13 +27,14 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from catalog import types
-from catalog.duckdb.nodes import CastTo, Null, Part, Sql, Words
-from catalog.duckdb.types import VARCHAR, DecimalType, DuckDBType, ListType, list_of, parse_type
+from catalog.duckdb.nodes import CastTo, Null, Part, Sql, Words, constant_text, fill, string
+from catalog.duckdb.types import VARCHAR, CharType, DecimalType, DuckDBType, ListType, char_type, list_of, parse_type
 from catalog.duckdb.types import decimal_type as duckdb_decimal
 from catalog.errors import not_supported
 from catalog.functions.duckdb_sql import evaluate_once
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from catalog.types.text import has_blanks
 from engine.storage.columns import takes_shapes
 
 GENERAL = VARCHAR
@@ -98,6 +103,34 @@ def numerics_as_text() -> Iterator[None]:
         _exact.reset(token)
 
 
+_short: ContextVar[list[bool] | None] = ContextVar("_short", default=None)
+SHORT_DIGITS = 18  # a DECIMAL of so many is 64 bits
+
+
+@contextlib.contextmanager
+def short_products() -> Iterator[list[bool]]:
+    """What is generated inside multiplies DECIMALs of 64 bits as such where the product may need more, and then fails.
+    The list that it gives is empty where there are no such products."""
+    used: list[bool] = []
+    token = _short.set(used)
+    try:
+        yield used
+    finally:
+        _short.reset(token)
+
+
+def short_product(left: DuckDBType, right: DuckDBType) -> DuckDBType | None:
+    """The form of such a product: DuckDB's own rule. None where it is not asked for, or not needed."""
+    used, forms = _short.get(), (digits_of(left), digits_of(right))
+    if used is None or forms[0] is None or forms[1] is None:
+        return None
+    (one, scale), (other, more) = forms[0], forms[1]
+    if max(one, other) > SHORT_DIGITS or one + other <= SHORT_DIGITS or scale + more >= SHORT_DIGITS:
+        return None
+    used.append(True)
+    return decimal_form(SHORT_DIGITS, scale + more)
+
+
 def form_of(oid: int, typmod: int = -1) -> DuckDBType:
     """The DuckDB type that carries a value of this type. Raises 0A000 for types without one."""
     return GENERAL if is_whole(oid) or (oid == oids.NUMERIC and _exact.get()) else stored_form(oid, typmod)
@@ -109,6 +142,11 @@ def stored_form(oid: int, typmod: int) -> DuckDBType:
     if oid == oids.VOID:
         return VARCHAR
     return parse_type(types.lookup(oid).duckdb_type(typmod))
+
+
+def compact_form(type_: TypeRef, form: DuckDBType) -> DuckDBType:
+    """The form of a column of a stored table, `form` being that of all other values of the type."""
+    return char_type(type_.typmod - 4) if has_blanks(type_) else form
 
 
 def digits_of(form: DuckDBType) -> tuple[int, int] | None:
@@ -138,6 +176,8 @@ def unify(first: DuckDBType, second: DuckDBType) -> DuckDBType:
     """The form that holds values of both forms of one SQL type without loss of value or display scale."""
     if first == second:
         return first
+    if isinstance(first, CharType) or isinstance(second, CharType):
+        return VARCHAR
     left, right = digits_of(first), digits_of(second)
     if left and right and left[1] == right[1]:
         return decimal_form(max(left[0], right[0]), left[1])
@@ -164,11 +204,25 @@ def convert(piece: Piece, form: DuckDBType) -> Piece:
         return piece
     if piece.is_null:
         return Piece(Null(form), form, piece.fields)
+    if isinstance(piece.form, CharType):
+        return with_blanks(piece)
     if isinstance(piece.form, ListType) != isinstance(form, ListType):  # DuckDB's text of a LIST is not PostgreSQL's
         not_supported("arrays of several dimensions, or not starting at 1, with these LISTs on this query")
     if form == GENERAL:
         piece = _with_whole_digit(piece)
     return Piece(CastTo(piece.sql, form), form, piece.fields, piece.once)
+
+
+def with_blanks(piece: Piece) -> Piece:
+    """The value of char(n) with the blanks that pad it; any other piece as it is."""
+    form = piece.form
+    if not isinstance(form, CharType):
+        return piece
+    if piece.is_null:
+        return piece._replace(sql=Null(VARCHAR), form=VARCHAR)
+    text = constant_text(piece.sql)
+    sql = fill("rpad({}, {}, ' ')", piece.sql, form.length) if text is None else string(text.ljust(form.length))
+    return piece._replace(sql=sql, form=VARCHAR)
 
 
 def _with_whole_digit(piece: Piece) -> Piece:
@@ -189,10 +243,11 @@ def shown_scale(piece: Piece) -> Part:
 
 
 def settle(piece: Piece) -> Piece:
-    """A scaled piece as general numeric: its text without the digits that it does not show, which are zeros."""
+    """A scaled piece as general numeric: its text without the digits that it does not show, which are zeros. char(n)
+    with its blanks."""
     shown = piece.scale
     if shown is None:
-        return piece
+        return with_blanks(piece)
     piece = _with_whole_digit(piece)
     digits = digits_of(piece.form)
     assert digits is not None

@@ -13,7 +13,7 @@ from catalog.duckdb.types import BIGINT, DOUBLE
 from catalog.errors import not_supported
 from engine.columnar.generate.comparisons import comparable_pair
 from engine.columnar.generate.forms import Piece
-from engine.columnar.generate.state import Scope, expression
+from engine.columnar.generate.state import Scope, compact_expression
 from engine.sql import tree
 from engine.sql.tree_walk import walk
 
@@ -29,8 +29,8 @@ def hypothetical(scope: Scope, node: tree.Aggref, condition: Sql | None) -> Piec
     pairs = [
         comparable_pair(
             scope.generation,
-            expression(scope, clause.expression),
-            expression(scope, direct),
+            compact_expression(scope, clause.expression),
+            compact_expression(scope, direct),
             (clause.expression.type.oid, direct.type.oid),
         )
         for clause, direct in zip(node.order_by, node.direct_arguments, strict=True)

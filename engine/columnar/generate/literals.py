@@ -26,6 +26,7 @@ from catalog.duckdb.types import (
     VARCHAR,
     DecimalType,
     DuckDBType,
+    char_type,
     list_of,
 )
 from catalog.errors import not_supported
@@ -194,6 +195,8 @@ def _array(value: Array, type_: TypeRef) -> Piece:
 
 @makes(tree.Const)
 def _const(scope: Scope, node: tree.Const) -> Piece:
+    if node.type.oid == oids.BPCHAR and isinstance(node.value, str):  # as columns have it, to be compared with them
+        return Piece(string(node.value.rstrip(" ")), char_type(len(node.value)), once=True)
     return literal(node.value, node.type)._replace(once=True)
 
 

@@ -20,13 +20,14 @@ from catalog.errors import SqlError, not_supported
 from catalog.functions.duckdb_errors import raising
 from engine.columnar.generate import ranges
 from engine.columnar.generate.comparisons import comparable, is_native, sort_item, sort_key
-from engine.columnar.generate.forms import Piece, convert, of_form, unify
+from engine.columnar.generate.forms import Piece, convert, of_form, unify, with_blanks
 from engine.columnar.generate.levels import lookups_above
 from engine.columnar.generate.state import (
     CteSource,
     Generation,
     Scope,
     Source,
+    compact_expression,
     expression,
     scaled_expression,
     stable,
@@ -140,7 +141,8 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
     assert node.set_operation is not None
     body = _arm(scope, node.set_operation)
     if not (node.order_by or node.limit is not None or node.offset is not None):
-        return body
+        pieces = _shown(scope, body.pieces)
+        return Body(_in_forms(scope, body, pieces), pieces)
     leaf: tree.SetOperation | tree.FromRef = node.set_operation
     while isinstance(leaf, tree.SetOperation):
         leaf = leaf.left
@@ -148,16 +150,24 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
     source = Source.of_pieces(alias, body.pieces)
     scope.sources[leaf.relation] = source
     items = [
-        sort_item(scope.generation, expression(scope, o.expression), o.expression.type, o.descending, o.nulls_first)
+        sort_item(
+            scope.generation, compact_expression(scope, o.expression), o.expression.type, o.descending, o.nulls_first
+        )
         for o in node.order_by
     ]
     if _ranked(scope, node):
         return _by_rank(scope, node, body, items, alias)
-    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in source.columns.items()])
+    shown = _shown(scope, list(source.columns.values()))
+    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(shown, 1)])
     sql: Sql = fill("SELECT {} FROM ({}) AS {}", columns, body.sql, alias)
     if items:
         sql += fill(" ORDER BY {}", comma_list(items))
-    return Body(sql + _limit(scope, node), body.pieces)
+    return Body(sql + _limit(scope, node), shown)
+
+
+def _shown(scope: Scope, pieces: list[Piece]) -> list[Piece]:
+    """Columns of a query's output: where it is the whole statement, char(n) has its blanks."""
+    return [with_blanks(piece) for piece in pieces] if scope.parent is None else pieces
 
 
 def _arm(scope: Scope, arm: tree.SetOperation | tree.FromRef) -> Body:
@@ -236,12 +246,13 @@ def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
     if node.where is not None:
         tail = tail + fill(" WHERE {}", expression(scope, node.where).sql)
     tail = tail + _grouping(scope, node)
-    if node.having is not None:
-        tail = tail + fill(" HAVING {}", expression(scope, node.having).sql)
-    output = node.output
-    scope.set_functions = node.has_set_functions
-    pieces = [expression(scope, target.expression) for target in output]
-    scope.set_functions = False
+    with scope.generation.streaming(scope.parent is None or scope.generation.streams):
+        if node.having is not None:
+            tail = tail + fill(" HAVING {}", expression(scope, node.having).sql)
+        output = node.output
+        scope.set_functions = node.has_set_functions
+        pieces = [compact_expression(scope, target.expression) for target in output]
+        scope.set_functions = False
     if exact:
         pieces = [
             Piece(CastTo(piece.sql, piece.form), piece.form, piece.fields)
@@ -250,15 +261,17 @@ def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
             for target, piece in zip(output, pieces, strict=True)
         ]
     by_key = node.distinct == () and not all(
-        is_native(piece, target.expression.type.oid) for target, piece in zip(output, pieces, strict=True)
+        is_native(piece, target.expression.type.oid)
+        for target, piece in zip(output, _shown(scope, pieces), strict=True)
     )
     if by_key or node.has_set_functions or _ranked(scope, node):
         return _outer(scope, node, pieces, tail)
-    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(pieces, 1)] or ["1 AS c1"])
+    shown = _shown(scope, pieces)
+    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(shown, 1)] or ["1 AS c1"])
     sql: Sql = fill("SELECT {}{}{}", _distinct(scope, node), columns, tail)
     if node.order_by:
-        sql += fill(" ORDER BY {}", comma_list([_order_item(scope, node, pieces, item) for item in node.order_by]))
-    return Body(sql + _limit(scope, node), pieces)
+        sql += fill(" ORDER BY {}", comma_list([_order_item(scope, node, shown, item) for item in node.order_by]))
+    return Body(sql + _limit(scope, node), shown)
 
 
 def _grouping(scope: Scope, node: tree.Query) -> Clause:
@@ -268,7 +281,7 @@ def _grouping(scope: Scope, node: tree.Query) -> Clause:
     groups: dict[tree.Expr, Piece] = {}
     keys = []
     for item in node.group_by:
-        piece = expression(scope, item)
+        piece = compact_expression(scope, item)
         if node.has_windows:  # a window names it in this form, and DuckDB compares texts
             piece = piece._replace(sql=stable(scope, piece.sql))
         key = comparable(scope.generation, piece, item.type.oid)
@@ -296,7 +309,7 @@ def _distinct(scope: Scope, node: tree.Query) -> Clause:
         return ""
     if not node.distinct:
         return "DISTINCT "
-    keys = [comparable(scope.generation, expression(scope, item), item.type.oid) for item in node.distinct]
+    keys = [comparable(scope.generation, compact_expression(scope, item), item.type.oid) for item in node.distinct]
     return fill("DISTINCT ON ({}) ", comma_list(keys))
 
 
@@ -333,7 +346,7 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) ->
         position = _position(node, wanted)
         if position:
             return made[position]
-        piece = expression(scope, wanted)
+        piece = compact_expression(scope, wanted)
         name = f"x{len(inner) + 1}"
         inner.append(fill("{} AS {}", piece.sql, name))
         return Piece(ColumnReference(alias, name), piece.form, piece.fields)
@@ -342,15 +355,16 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) ->
         sort_item(generation, column(o.expression), o.expression.type, o.descending, o.nulls_first)
         for o in node.order_by
     ]
-    shown = [fill("{} AS c{}", piece.sql, n) for n, piece in made.items()]
+    output_pieces = _shown(scope, list(made.values()))
+    shown = [fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(output_pieces, 1)]
     prefix: Clause = ""
     suffix: Clause = ""
     if node.distinct == ():
         output = node.output
         keys = [comparable(generation, piece, output[n - 1].expression.type.oid) for n, piece in made.items()]
         shown = [
-            fill("{} AS c{}", piece.sql if key is piece.sql else fill("any_value({})", piece.sql), n)
-            for (n, piece), key in zip(made.items(), keys, strict=True)
+            fill("{} AS c{}", piece.sql if key is made[n].sql else fill("any_value({})", piece.sql), n)
+            for n, (piece, key) in enumerate(zip(output_pieces, keys, strict=True), 1)
         ]
         suffix = fill(" GROUP BY {}", comma_list(keys))
     elif node.distinct:
@@ -368,7 +382,7 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) ->
     sql: Sql = fill("SELECT {}{} FROM ({}) AS {}{}", prefix, comma_list(shown), derived, alias, suffix)
     if items:
         sql += fill(" ORDER BY {}", comma_list(items))
-    return Body(sql + _limit(scope, node), pieces)
+    return Body(sql + _limit(scope, node), output_pieces)
 
 
 def _ranked(scope: Scope, node: tree.Query) -> bool:
@@ -394,7 +408,8 @@ def _by_rank(scope: Scope, node: tree.Query, body: Body, items: Sequence[Part], 
     )
     limit = "NULL" if node.limit is None else _bound(scope, node.limit, "LIMIT", "2201W")
     offset = "0" if node.offset is None else _bound(scope, node.offset, "OFFSET", "2201X")
-    columns = comma_list([f"{outer}.c{n} AS c{n}" for n in range(1, len(body.pieces) + 1)])
+    shown = _shown(scope, list(Source.of_pieces(outer, body.pieces).columns.values()))
+    columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(shown, 1)])
     total = fill("({} + coalesce({}, 0))", limit, offset)
     sql = fill(
         "SELECT {columns} FROM ({ranked}) AS {outer} "
@@ -405,7 +420,7 @@ def _by_rank(scope: Scope, node: tree.Query, body: Body, items: Sequence[Part], 
         total=total,
         offset=offset,
     )
-    return Body(sql, body.pieces)
+    return Body(sql, shown)
 
 
 # ---- LIMIT ----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.duckdb.nodes import CastTo, Clause, ColumnReference, Part, Sql, comma_list, fill
-from catalog.duckdb.types import BIGINT, DOUBLE, INTEGER, VARCHAR, DuckDBType
+from catalog.duckdb.types import BIGINT, DOUBLE, INTEGER, VARCHAR, CharType, DuckDBType
 from catalog.errors import not_supported
 from catalog.functions.duckdb_errors import raising
 from catalog.schema import Table
@@ -228,5 +228,9 @@ def _plain_series(scope: Scope, entry: tree.RangeFunction, relation: int, alias:
 
 
 def general(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces with every DECIMAL made general: for recursion, where rows to come may have any scale."""
-    return [convert(piece, VARCHAR) if digits_of(piece.form) else piece for piece in pieces]
+    """The pieces with every DECIMAL made general: for recursion, where rows to come may have any scale, and char(n) any
+    length."""
+    return [
+        convert(piece, VARCHAR) if digits_of(piece.form) or isinstance(piece.form, CharType) else piece
+        for piece in pieces
+    ]

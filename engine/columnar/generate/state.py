@@ -10,6 +10,7 @@ two control characters; braces of the text are doubled, and then the marks becom
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -37,6 +38,7 @@ from engine.columnar.frames import ipc_stream
 from engine.columnar.generate.forms import (
     GENERAL,
     Piece,
+    compact_form,
     convert,
     form_of,
     is_whole,
@@ -82,9 +84,19 @@ class Generation:
         self.folding = Folding()
         self.settings_free = True
         self.volatile = False  # the statement calls volatile functions
+        self.streams = False  # what is made now is computed as rows go out, or may be
         self.operands: Operands | None = None  # of the expression that is being made
         self._arrays: dict[tuple[str, str], int] = {}  # columns with arrays -> the storage ids of their tables
         self._aliases = 0
+
+    @contextlib.contextmanager
+    def streaming(self, streams: bool) -> Iterator[None]:
+        """Sets `streams` for what is made inside."""
+        before, self.streams = self.streams, streams
+        try:
+            yield
+        finally:
+            self.streams = before
 
     def alias(self) -> str:
         self._aliases += 1
@@ -108,6 +120,7 @@ class Generation:
             if column.type.oid == oids.NUMERIC:
                 piece = convert(piece._replace(form=stored_form(oids.NUMERIC, column.type.typmod)), form)
             if isinstance(table, Table):
+                piece = piece._replace(form=compact_form(column.type, piece.form))
                 if takes_shapes(column.type.oid):
                     self._arrays[at.relation, at.name] = table.storage_id
             elif is_whole(column.type.oid):
@@ -328,12 +341,17 @@ def makes(*nodes: type) -> Callable[[Callable[..., Piece]], Callable[..., Piece]
 
 def expression(scope: Scope, node: tree.Expr) -> Piece:
     """SQL of an expression in this scope. Raises 0A000 for what cannot run on the columnar path."""
+    return settle(scaled_expression(scope, node))
+
+
+def compact_expression(scope: Scope, node: tree.Expr) -> Piece:
+    """The same for callers that take char(n) without its blanks."""
     piece = scaled_expression(scope, node)
     return piece if piece.scale is None else settle(piece)
 
 
 def scaled_expression(scope: Scope, node: tree.Expr) -> Piece:
-    """The same for callers that take scaled numerics (see forms.py)."""
+    """The same for callers that take scaled numerics too (see forms.py)."""
     if scope.groups is not None and not scope.groups_are_columns:
         found = scope.groups.get(node)
         if found is not None:

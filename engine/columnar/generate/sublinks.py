@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.duckdb.nodes import Sql, comma_list, fill, join_parts
-from catalog.duckdb.types import BOOLEAN, ListType, list_of
+from catalog.duckdb.nodes import Identifier, Sql, comma_list, fill, join_parts
+from catalog.duckdb.types import BOOLEAN, CharType, ListType, list_of
 from catalog.errors import not_supported
 from catalog.functions.base import Function
 from catalog.types import oids
@@ -13,9 +13,9 @@ from catalog.types.base import TypeRef
 from engine.columnar.generate import queries
 from engine.columnar.generate.calls import call
 from engine.columnar.generate.comparisons import COMPARISONS, comparable_pair, is_native, row_comparison
-from engine.columnar.generate.forms import Piece, is_whole
+from engine.columnar.generate.forms import Piece, is_whole, with_blanks
 from engine.columnar.generate.operands import Operand
-from engine.columnar.generate.state import Scope, Source, expression, makes
+from engine.columnar.generate.state import Scope, Source, compact_expression, makes
 from engine.sql import tree
 from engine.storage.columns import ShapedArray
 
@@ -35,7 +35,12 @@ def _sublink(scope: Scope, node: tree.SubLink) -> Piece:
             raise ShapedArray
         if is_whole(node.query.output[0].expression.type.oid):
             not_supported("arrays of arrays from a sub-query on this query")
-        return scope.generation.as_whole(Piece(fill("ARRAY({})", body.sql), list_of(value.form)), node.type.oid)
+        array: Sql = fill("ARRAY({})", body.sql)
+        if isinstance(value.form, CharType):
+            item = scope.generation.alias()
+            value = with_blanks(value._replace(sql=Identifier(item)))
+            array = fill("list_transform({}, lambda {}: {})", array, item, value.sql)
+        return scope.generation.as_whole(Piece(array, list_of(value.form)), node.type.oid)
     return Piece(fill("({})", body.sql), value.form, value.fields, once=not body.correlated)
 
 
@@ -136,7 +141,7 @@ def _quantified(scope: Scope, node: tree.SubLink) -> Piece:
     """left operator ANY|ALL (query), with NULL where the rows do not decide."""
     made = _Quantified(
         scope,
-        [expression(scope, item) for item in node.test],
+        [compact_expression(scope, item) for item in node.test],
         [item.type for item in node.test],
         queries.query(node.query, scope),
         [target.expression.type for target in node.query.output],

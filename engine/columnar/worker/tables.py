@@ -10,6 +10,8 @@ PostgreSQL's form, built-in types' at least. A query that reads them as LISTs is
 again in a form that reads text; one that reads other columns does not care. A query in that form gets a view of every
 table, with LISTs turned into text.
 
+char(n) lacks the blanks that pad it: queries compare it as it is, and give the blanks to what they show.
+
 What cannot be applied (out of memory, a row that does not decode) makes the table *lost*: it is dropped, queries that
 name it get the error, and the engine loads it again when it is next asked for.
 """
@@ -30,6 +32,7 @@ import pyarrow.compute as pc
 from catalog import types
 from catalog.errors import SqlError
 from catalog.schema import Table
+from catalog.types.text import has_blanks
 from engine.columnar.descriptions import table_of
 from engine.columnar.frames import Pairs
 from engine.columnar.interface import UdfSignature, whole_signature
@@ -53,6 +56,7 @@ class _Held:
     keys: KeyPlan
     columns: str  # the column list, in the table's order
     arrays: dict[str, int]  # columns that may be held as text, with their types
+    padded: frozenset[str]  # columns of char(n)
     whole: bool  # its arrays are held as text, since one of them is none for a LIST
     description: str  # by which the same table is known again
     token: str  # of its list of changed keys (engine/storage/key_notes.py); "" where there is none
@@ -247,14 +251,17 @@ class Tables:
         held = self._held[storage_id]
         whole = held.whole or use.whole
         kinds = _column_types(held, whole)
-        selected = [f"CAST({name} AS {kind}) AS {name}" for name, kind in kinds]
+        selected = [f"CAST({_held_form(held, name)} AS {kind}) AS {name}" for name, kind in kinds]
         try:
             keys, rows = self._overlaid(held, parts, held.codec.whole_batches if whole else held.codec.batches)
         except ShapedArray:
             if storage_id in use.tables:
                 raise
             keys, rows = self._overlaid(held, parts, held.codec.whole_batches)
-            selected = [f"CAST({'NULL' if name in held.arrays else name} AS {kind}) AS {name}" for name, kind in kinds]
+            selected = [
+                f"CAST({'NULL' if name in held.arrays else _held_form(held, name)} AS {kind}) AS {name}"
+                for name, kind in kinds
+            ]
         cursor.register(f"x{storage_id}", keys)
         cursor.register(f"n{storage_id}", rows)
         cursor.execute(f"CREATE TEMP VIEW o{storage_id} AS SELECT {', '.join(selected)} FROM n{storage_id}")
@@ -293,8 +300,9 @@ class Tables:
 
     def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
         connection.register("fresh", rows)
+        selected = ", ".join(_held_form(held, name) for name, _ in _column_types(held))
         name = table_name(held.table.storage_id)
-        connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {held.columns} FROM fresh")
+        connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {selected} FROM fresh")
         connection.unregister("fresh")
 
 
@@ -363,7 +371,9 @@ def read_run(path: str, storage_id: int) -> Iterator[Pairs]:
 def _prepare(description: Any, token: str, *, whole: bool = False) -> _Held:
     table = table_of(description)
     arrays = {f"c{column.number}": column.type.oid for column in table.columns if takes_shapes(column.type.oid)}
-    held = _Held(table, RowCodec(table), KeyPlan(table), "", arrays, whole, _text_of(description), token)
+    padded = frozenset(f"c{column.number}" for column in table.columns if has_blanks(column.type))
+    text = _text_of(description)
+    held = _Held(table, RowCodec(table), KeyPlan(table), "", arrays, padded, whole, text, token)
     held.columns = ", ".join(name for name, _ in _column_types(held))
     return held
 
@@ -371,6 +381,11 @@ def _prepare(description: Any, token: str, *, whole: bool = False) -> _Held:
 def _text_of(description: Any) -> str:
     """A description as text, equal for tables that are the same in every respect."""
     return json.dumps({name: part for name, part in description.items() if name != "bases"}, sort_keys=True)
+
+
+def _held_form(held: _Held, name: str) -> str:
+    """A column of fresh rows as the table has it: char(n) without the blanks that pad it."""
+    return f"rtrim({name}, ' ')" if name in held.padded else name
 
 
 def _column_types(held: _Held, whole: bool | None = None) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from catalog import types
 from catalog.functions.duckdb_errors import translate
 from catalog.schema import POSTGRES_DATABASE_OID, PUBLIC_OID, Catalog, Column, Schema, Table
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
+from catalog.types.text import has_blanks
 from engine.columnar.generate.forms import form_of
 from engine.columnar.interface import STATEMENT_TIME, ColumnarQuery
 from engine.columnar.worker import udf, values
@@ -67,7 +68,7 @@ class Columns:
         arrays["r"] = pa.array(range(len(rows)), pa.int64())
         self.connection.register("incoming", pa.table(arrays))
         definition = ", ".join(
-            f"CAST(c{column.number} AS {form_of(column.type.oid, column.type.typmod)}) AS c{column.number}"
+            f"CAST({_held_form(column)} AS {form_of(column.type.oid, column.type.typmod)}) AS c{column.number}"
             for column in columns
         )
         self.connection.execute(f"CREATE TABLE t{oid} AS SELECT {definition}, r FROM incoming")
@@ -111,6 +112,12 @@ class Columns:
             cells = values.from_arrow(array, column.type.oid)
             columns.append([None if cell is None else encode(cell).decode() for cell in cells])
         return [tuple(row) for row in zip(*columns, strict=True)]
+
+
+def _held_form(column: Column) -> str:
+    """As the worker's tables have it: char(n) without the blanks that pad it."""
+    name = f"c{column.number}"
+    return f"rtrim({name}, ' ')" if has_blanks(column.type) else name
 
 
 def _bound(source: int, kind: str, parameters: Sequence[object]) -> object:
