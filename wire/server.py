@@ -18,9 +18,10 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import roles_of
-from catalog.schema import Catalog, Role
+from catalog.schema import Role
 from engine.connect import open_session
 from engine.foreground import foreground
 from engine.node.node import Node
