@@ -91,8 +91,6 @@ LONG_FILES = frozenset((
     "engine/sql/tree.py",
     "engine/storage/tablespace.py",
     "engine/txn/transaction.py",
-    "wire/connection.py",
-    "wire/leader_forwarding.py",
 ))  # fmt: skip
 
 SOURCE = measures.product()
