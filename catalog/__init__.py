@@ -8,10 +8,12 @@
     data/               what PostgreSQL 15 declares: tools/dump_builtin_catalog.py writes catalog/data/pg_*.tsv,
                         tools/dump_extensions.py writes catalog/data/extensions
 
-    schema.py           schema objects (Table, Index, View, Role, ...), and `Catalog`: all of them at one moment.
-                        `Source` is what the stored text of a view or a routine means
+    catalog.py          `Catalog`: all schema objects at one moment
+    schema.py           schema objects (Table, Index, View, Role, ...). `Source` is what the stored text of a view or a
+                        routine means
     rows.py             schema objects as rows of system tables, which is how they are stored
     records.py          frozen dataclasses that are cheap to make: nodes of trees, values in plans
+    identifiers.py      names and constants as they stand in SQL
     errors.py           `SqlError`, the one exception that reaches a client, with its SQLSTATE
     privileges.py       access control lists, and what a role holds by them
     partitions.py       keys and bounds of partitioned tables as text, and the constraints that bounds mean
@@ -28,10 +30,10 @@
 
 Subjects that other packages share with this one:
 
-    types of users      `Enum`, `Domain` and `Composite` in schema.py; usertypes.py makes their codecs; types/user.py
-                        finds a type by its OID; engine/sql/analyze/domains.py and engine/sql/analyze/declared.py know
-                        which domain or row type an expression has; engine/ddl/user_types.py and
-                        engine/ddl/composites.py change them
+    types of users      `Enum`, `Domain` and `Composite` in schema.py; usertypes.py makes their codecs and
+                        type_descriptions.py tells them to other processes; types/user.py finds a type by its OID;
+                        engine/sql/analyze/domains.py and engine/sql/analyze/declared.py know which domain or row type
+                        an expression has; engine/ddl/user_types.py and engine/ddl/composites.py change them
     functions of users  `Routine` in schema.py; routines.py shows them to resolution; engine/ddl/routines.py creates
                         them; engine/sql/analyze/routines.py puts a body in place of a call; engine/statements/call.py
                         runs a call that is a whole statement

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from catalog import icu
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.functions.quotes import quote_identifier
-from catalog.schema import PG_CATALOG_OID, Catalog, Collation, Index
+from catalog.identifiers import quote_identifier
+from catalog.schema import PG_CATALOG_OID, Collation, Index
+from catalog.system.relations import read_rows
 from catalog.types import element_of, oids, type_row
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules, with_collation
@@ -29,8 +31,6 @@ ICU = "i"
 @lru_cache(1)
 def built_in() -> dict[int, Collation]:
     """The collations that every database has, by OID."""
-    from catalog.system.relations import read_rows  # that package shows what is here
-
     return {
         int(row["oid"] or 0): Collation(
             int(row["oid"] or 0),

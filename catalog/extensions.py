@@ -23,7 +23,8 @@ from catalog.types import extensions
 from catalog.types.user import UserEntry
 
 if TYPE_CHECKING:
-    from catalog.schema import Catalog, Extension
+    from catalog.catalog import Catalog
+    from catalog.schema import Extension
 
 
 # Views that CREATE EXTENSION makes, and everybody may read: (name, query, with the extension's schema for {}).

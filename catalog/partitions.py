@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.functions.quotes import quote_identifier, quote_literal
-from catalog.schema import Catalog, PartitionBound, PartitionColumn, Partitioning, Table
+from catalog.catalog import Catalog
+from catalog.identifiers import quote_identifier, quote_literal
+from catalog.schema import PartitionBound, PartitionColumn, Partitioning, Table
 from catalog.types import format_type, oids
 
 STRATEGIES = {"r": "RANGE", "l": "LIST", "h": "HASH"}

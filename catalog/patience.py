@@ -157,10 +157,11 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 # Folders and files of modules that compute and own nothing, below the folder of the packages.
 PURE = (
     "catalog/functions/", "catalog/types/", "catalog/text_search/", "catalog/collations.py", "catalog/icu.py",
-    "catalog/encodings.py", "catalog/text_caches.py", "engine/execute/aggregates.py", "engine/execute/closures.py",
-    "engine/execute/expressions.py", "engine/execute/operations.py", "engine/execute/row_order.py",
-    "engine/execute/output.py", "engine/execute/python_sides.py", "engine/execute/records.py",
-    "engine/execute/small.py", "engine/execute/values.py",
+    "catalog/encodings.py", "catalog/identifiers.py", "catalog/text_caches.py", "engine/execute/aggregates.py",
+    "engine/execute/array_expressions.py", "engine/execute/closures.py", "engine/execute/expressions.py",
+    "engine/execute/operations.py",
+    "engine/execute/row_order.py", "engine/execute/output.py", "engine/execute/python_sides.py",
+    "engine/execute/records.py", "engine/execute/small.py", "engine/execute/values.py",
 )  # fmt: skip
 _PURE_LIBRARY = (
     "re/",

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from catalog.catalog import Catalog
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DATABASE_OWNER_OID,
-    Catalog,
     ChangeStream,
     Collation,
     Column,

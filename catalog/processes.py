@@ -138,7 +138,7 @@ def output(command: Sequence[str], given: bytes, environment: Mapping[str, str])
     return _of_thread.errand.output(command, given, environment)
 
 
-def allowed() -> int:
+def memory_allowance() -> int:
     """Bytes that a process may have for what it does: as many as the statement of this thread; 0 for no limit."""
     limit = meter().limit
     return 0 if limit >= UNLIMITED else limit

@@ -16,7 +16,8 @@ from catalog.types import element_of, format_type, oids
 from catalog.types.base import TypeRef
 
 if TYPE_CHECKING:
-    from catalog.schema import Catalog, Routine
+    from catalog.catalog import Catalog
+    from catalog.schema import Routine
 
 LANGUAGE = "user"  # of a Function made of a Routine
 

@@ -16,8 +16,8 @@ from functools import cache
 
 import orjson
 
+from catalog.catalog import Catalog
 from catalog.schema import (
-    Catalog,
     ChangeStream,
     Collation,
     Composite,

@@ -20,15 +20,15 @@ LONGEST = 1 << 16  # of longer ones none
 def remembering(count: int) -> Callable[[Callable[[str, *More], R]], Callable[[str, *More], R]]:
     """Keeps the last `count` values of a function of a text, and of what else is short. What it raises is not kept."""
 
-    def wrapped(function: Callable[[str, *More], R]) -> Callable[[str, *More], R]:
+    def wrap(function: Callable[[str, *More], R]) -> Callable[[str, *More], R]:
         short, long = lru_cache(count)(function), lru_cache(1)(function)
 
         @wraps(function)
-        def found(text: str, *more: *More) -> R:
+        def look_up(text: str, *more: *More) -> R:
             if len(text) <= LONG:
                 return short(text, *more)
             return long(text, *more) if len(text) <= LONGEST else function(text, *more)
 
-        return found
+        return look_up
 
-    return wrapped
+    return wrap

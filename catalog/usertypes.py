@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from catalog import types
-from catalog.functions.quotes import quote_identifier
-from catalog.types import collated
+from catalog.identifiers import quote_identifier
+from catalog.schema import Composite, Domain, Enum, UserType
 from catalog.types.array import ArrayType
 from catalog.types.base import SqlType
 from catalog.types.composite import CompositeType
 from catalog.types.enum import EnumType
 from catalog.types.rows import TypeRow
-from catalog.types.user import UserEntry, entry_of, remember
-
-if TYPE_CHECKING:
-    from catalog.schema import Composite, Domain, Enum, UserType
+from catalog.types.user import UserEntry, remember
 
 ENUM_IN, ENUM_OUT, ENUM_RECV, ENUM_SEND = 3506, 3507, 3532, 3533
 DOMAIN_IN, DOMAIN_RECV = 2597, 2598
@@ -44,8 +40,6 @@ def entries_of(items: Iterable[tuple[UserType, str]]) -> dict[int, UserEntry]:
 
 @lru_cache(4096)
 def _entries(item: UserType, schema: str) -> Mapping[int, UserEntry]:
-    from catalog.schema import Composite, Domain, Enum
-
     shown = quote_identifier(item.name)
     if isinstance(item, Enum):
         sql_type, row = _enum(item)
@@ -121,40 +115,3 @@ def _domain(item: Domain) -> TypeRow:
         item.array_oid, item.base_oid, item.type.typmod, item.collation or base.collation, base.alignment,
         base.storage, DOMAIN_IN, base.output, DOMAIN_RECV, base.send, 0, 0,
     )  # fmt: skip
-
-
-# ---- between processes ----------------------------------------------------------------------------------------------
-
-
-def describe(oids: Iterable[int]) -> list[list[str]]:
-    """The definitions of the user and collated types among these OIDs, as JSON, for a process without the catalog."""
-    from catalog import rows
-
-    found: dict[int, list[str]] = {}
-    pending = list(oids)
-    while pending:
-        oid = pending.pop()
-        if (rules := collated.rules_of(oid)) is not None:
-            first = collated.run_of(oid)
-            found[first] = ["", str(first), json.dumps(rules)]
-            continue
-        entry = entry_of(oid)
-        if entry is not None and entry.definition is not None:  # what extensions bring, every process knows
-            item: UserType = entry.definition  # type: ignore[assignment]
-            if item.oid not in found:
-                pending += [column.type.oid for column in getattr(item, "columns", ())]
-            found[item.oid] = [rows.object_key(item).hex(), rows.encode(item).decode("latin-1"), entry.schema]
-    return list(found.values())
-
-
-def learn(descriptions: Iterable[Sequence[str]]) -> None:
-    """Remembers what `describe` gave."""
-    from catalog import rows
-
-    items = []
-    for key, value, rest in descriptions:
-        if not key:
-            collated.learn(int(value), collated.Rules(*json.loads(rest)))
-        else:
-            items.append((rows.decode(bytes.fromhex(key), value.encode("latin-1")), rest))
-    remember(entries_of(items))  # type: ignore[arg-type]

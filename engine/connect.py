@@ -3,9 +3,10 @@ session needs."""
 
 from __future__ import annotations
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import may
-from catalog.schema import Catalog, Database, Role
+from catalog.schema import Database, Role
 from engine.node.node import Node
 from engine.session.interface import SessionParts
 from engine.session.session import Session

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 import orjson
 import pyarrow.compute as pc
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Index, Table
+from catalog.schema import Index, Table
 from engine.bulk.encode import TableEncoder
 from engine.bulk.rows import RowSet
 from engine.bulk.thread import BulkThread

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence, Si
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from catalog.catalog import Catalog
     from catalog.errors import SqlError
-    from catalog.schema import Catalog
     from engine.checkpoint.digest import Digest
     from engine.replica import Replica
     from engine.storage.space import Packed

@@ -16,8 +16,9 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Tablespace
+from catalog.schema import Tablespace
 
 HOME = b""
 """What stands for pg_default, which has the catalog, among the ids of tablespaces."""

@@ -15,7 +15,7 @@ The parts:
     serve.py              connects the parts of a server, and runs it; engine/node/node.py is the result
     config.py             the configuration;  reload.py  changes it while the server runs;  auto_conf.py  the file that
                           ALTER SYSTEM writes
-    access.py             host rules and certificates
+    access.py             host rules and certificates;  data_directory.py  the tablespaces of a directory
     cluster/              a node of a cluster;  router.py  `shoal router`;  logstore.py  `shoal logstore`
     archive/              backups;  history.py  the past that a single node keeps
     admin/, console/      the administration port: metrics, health; the web page with its API

@@ -36,15 +36,15 @@ from engine.past.far import FarPast
 from engine.past.manager import Past
 from engine.priority import stand_first
 from engine.storage.directories import LocalTablespaces
-from engine.storage.tablespace import Tablespace
 from replication.local import LocalChangelog
 from shoal.access import admin_tls, client_tls, host_rules, mock_key
 from shoal.archive.backup import NodeBackups
 from shoal.archive.log_source import SegmentLog
 from shoal.config import Config, ConfigError, ConfigSources
+from shoal.data_directory import open_spaces
 from shoal.descriptors import raise_limit
 from shoal.directory_watch import DirectoryWatch
-from shoal.history import HOLDER, LocalHistory
+from shoal.history import LocalHistory
 from shoal.logs import configure
 from shoal.reload import Reload, default_settings, ignore_hangup, on_hangup
 from shoal.stacks import raise_stack_limits
@@ -299,42 +299,3 @@ async def end_clients(server: Server) -> None:
     await server.stop()
     server.node.exported.close()
     server.node.stages.close()
-
-
-def open_spaces(
-    data: Path,
-    engine_thread: Callable[[Callable[[], None]], object],
-    fatal: Callable[[BaseException], None],
-    loop: asyncio.AbstractEventLoop | None = None,
-    logs: dict[bytes, LocalChangelog] | None = None,
-    keep: bool = False,
-) -> LocalTablespaces:
-    """The tablespaces of a data directory over local changelogs, to be opened. `loop`: the engine's thread runs it.
-    `logs` gets the changelogs, by tablespace id; `keep`: nothing of them is retired until the past is looked after
-    (shoal/history.py)."""
-    opened = {} if logs is None else logs
-
-    def thread(work: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-            engine_thread(work)
-
-    def open_log(
-        directory: str, tablespace: bytes, committed: Callable[[int], None], failed: Callable[[BaseException], None]
-    ) -> LocalChangelog:
-        path = os.path.join(directory, "changelog")
-        made = opened[tablespace] = LocalChangelog(path, thread, committed, failed, loop=loop, tablespace=tablespace)
-        if keep:
-            made.hold(HOLDER, 0)
-        return made
-
-    return LocalTablespaces(str(data), open_log, thread, fatal, keep)
-
-
-def open_store(
-    data: Path,
-    engine_thread: Callable[[Callable[[], None]], object],
-    fatal: Callable[[BaseException], None],
-    loop: asyncio.AbstractEventLoop | None = None,
-) -> Tablespace:
-    """pg_default of a data directory that has no other tablespace, over its local changelog."""
-    return open_spaces(data, engine_thread, fatal, loop).open()

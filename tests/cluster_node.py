@@ -31,7 +31,7 @@ from engine.columnar.client import WorkerClient
 from engine.node.node import Node
 from engine.storage.tablespace import Tablespace
 from shoal.stacks import raise_stack_limits
-from wire.leader_forwarding import ForwardingServices
+from wire.forwarding_services import ForwardingServices
 from wire.peer_authentication import introduce
 from wire.server import Server
 from wire.session_proxy import LeaderAddress

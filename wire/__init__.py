@@ -2,6 +2,7 @@
 
     core.py, messages.py, copy_frames.py    the protocol: bytes in, events out; backend messages as bytes
     connection.py         one client's connection;  channel.py  its bytes;  answers.py  what a session tells its client
+    client_link.py        start-up, TLS, time-outs and the end of a connection
     ready.py              messages that are made once for a plan
     batches.py            pipelines that repeat one statement, as a JDBC batch
     copy_feed.py          COPY data on its way to the statement
@@ -18,7 +19,8 @@ INSERT 11, COMMIT 13 (one 2-core machine, shared with other work).
 
 In a cluster:
 
-    leader_forwarding.py  a connection on a node: runs statements here, or forwards them to the leader
+    leader_forwarding.py  a connection on a node: runs statements here, or forwards them to the leader;
+                          forwarding_services.py  what these connections share
     leader_selection.py   finds the tablespaces that its statements concern
     session_proxy.py, proxy_host.py, proxy_cycle.py, client.py, client_core.py    forwards the session to the leader
     frozen_leader.py      a leader that takes nothing any more

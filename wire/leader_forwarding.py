@@ -39,12 +39,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 
 from catalog.errors import SqlError, not_supported
-from engine.replica import HOME, Replica, admit_read, parse_token, token
+from engine.replica import HOME, admit_read, parse_token, token
 from engine.session.leadership import commits_lost, deposed_error, is_untouched
 from engine.session.session import Session
 from engine.session.settings import milliseconds
 from engine.statements.needs import Needs
-from engine.statements.routing import Route, Routes
+from engine.statements.routing import Route
 from engine.statements.statement_tablespaces import AT_HOME, Reached
 from engine.statements.utility import UtilityPlan
 from engine.storage.moments import SLOT_SHIFT
@@ -52,17 +52,16 @@ from engine.txn.interface import SERIALIZABLE, WaitTicket
 from wire import core, messages
 from wire.answers import FLUSH_AT
 from wire.client import ConnectionLostError
-from wire.connection import BIND, FLUSH_PIECES, QUERY, TURN, Connection, Host
-from wire.forwarded_sessions import ForwardedSessions
+from wire.client_link import Host
+from wire.connection import BIND, FLUSH_PIECES, QUERY, TURN, Connection
+from wire.forwarding_services import ForwardingServices, LingeringConnection, led_apart_error, not_leading_error
 from wire.leader_selection import CycleNeeds, LeaderSelection, tablespace_name
-from wire.peer_authentication import TO_HOME, Peer, PeerVerifier
+from wire.peer_authentication import TO_HOME, Peer
 from wire.scram import Exchange
 from wire.session_proxy import (
-    DEADLINE,
     NOT_LEADING,
     ClientGoneError,
     LeadsHereError,
-    Locator,
     SessionImage,
     SessionProxy,
 )
@@ -73,60 +72,6 @@ FRESH_START = 1.0  # seconds that a new session waits at most for the newest cat
 _PREPARE = re.compile(
     r'\s*prepare\s+(?:"(?:[^"]|"")+"|[\w$]+)\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?as\b\s*', re.IGNORECASE
 )
-
-
-class ForwardingServices:
-    """What the composition root hands to the server of a node in a cluster.
-
-    `node` is this node's name, `secret` the cluster's (wire/peer_authentication.py), `locator` finds leaders,
-    `deadline` is how long (seconds) a statement waits for one.
-    """
-
-    def __init__(
-        self, replica: Replica, node: str, secret: bytes, locator: Locator, deadline: float = DEADLINE
-    ) -> None:
-        self.replica = replica
-        self.locator = locator
-        self.deadline = deadline
-        self.verifier = PeerVerifier(secret, node)
-        self.routes = Routes()
-        self.carriers = ForwardedSessions()
-
-
-def not_leading_error() -> SqlError:
-    """The error for a session that another node forwards here while this node does not lead."""
-    return SqlError(
-        "40001",
-        "this node does not lead the tablespace",
-        hint="Nothing was done. Retry at the leader.",
-        routine=NOT_LEADING,
-    )
-
-
-def led_apart_error() -> SqlError:
-    """The error of a transaction that needs tablespaces which the node where it has begun does not lead."""
-    return SqlError(
-        "40001",
-        "the transaction needs tablespaces that are led by different nodes",
-        hint="Nothing was committed. Retry it in a moment: it will find them led by one node.",
-    )
-
-
-class _LingeringConnection(asyncio.Protocol):
-    """A connection that has sent its last message, and reads until the other side has closed. If it closed with
-    messages unread, the kernel would reset the connection, and the last message would be lost."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._connection.connection_lost(error)
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
 
 
 class ClusterConnection(Connection):
@@ -774,7 +719,7 @@ class ClusterConnection(Connection):
         if not self._transport.can_write_eof():  # TLS
             self._transport.close()
             return
-        self._transport.set_protocol(_LingeringConnection(self))
+        self._transport.set_protocol(LingeringConnection(self))
         if self._pauses:
             self._transport.resume_reading()
         self._transport.write_eof()

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catalog.schema import Catalog, Table, Tablespace, View
+from catalog.catalog import Catalog
 from catalog.schema import Sequence as SequenceObject
+from catalog.schema import Table, Tablespace, View
 from engine.cluster_view import DEFAULT
 from engine.node.node import Node
 from engine.replica import HOME, Replica

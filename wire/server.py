@@ -18,16 +18,19 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import roles_of
-from catalog.schema import Catalog, Role
+from catalog.schema import Role
 from engine.connect import open_session
 from engine.foreground import foreground
 from engine.node.node import Node
 from engine.session.session import Session
+from wire.client_link import ClientLink
 from wire.connection import Connection
+from wire.forwarding_services import ForwardingServices
 from wire.host_rules import LOCAL, REJECT, SCRAM, Rule, find
-from wire.leader_forwarding import ClusterConnection, ForwardingServices
+from wire.leader_forwarding import ClusterConnection
 from wire.password_throttle import PasswordThrottle
 from wire.peer_authentication import PREFIX
 from wire.scram import Exchange
@@ -62,11 +65,11 @@ class Server:
         self.tls = tls
         self.address = (host, port)
         self.limit(max_connections, reserved)
-        self._entering: dict[Connection, None] = {}  # without a session as yet, in the order in which they came
+        self._entering: dict[ClientLink, None] = {}  # without a session as yet, in the order in which they came
         self.authentication_timeout = 10.0
         self.guesses = PasswordThrottle()
         self._mock_key = mock_key or secrets.token_bytes(32)
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientLink] = set()
         self._server: asyncio.Server | None = None
         self._stopping = False
         self._to_flush: list[Callable[[], None]] = []
@@ -127,7 +130,7 @@ class Server:
 
     # ---- Host ---------------------------------------------------------------------------------------------------
 
-    def add_connection(self, connection: Connection) -> None:
+    def add_connection(self, connection: ClientLink) -> None:
         if self._call_soon is None:  # to ask for the loop costs a system call, which would be one per statement
             self._call_soon = asyncio.get_running_loop().call_soon
         self._connections.add(connection)
@@ -141,7 +144,7 @@ class Server:
             del self._entering[waiting]
             waiting.shut_down(_too_many())
 
-    def remove_connection(self, connection: Connection) -> None:
+    def remove_connection(self, connection: ClientLink) -> None:
         self._connections.discard(connection)
         self._entering.pop(connection, None)
 
@@ -184,7 +187,7 @@ class Server:
             verifier = None
         return Exchange(verifier, user, self._mock_key)
 
-    def open_session(self, parameters: dict[str, str], connection: Connection) -> Session:
+    def open_session(self, parameters: dict[str, str], connection: ClientLink) -> Session:
         """The session of a startup message. Raises 28000, 3D000, 53300, 55000, 57P03 (FATAL)."""
         user = parameters.get("user", "")
         if not user:

@@ -83,7 +83,7 @@ def append(array: Array | None, element: Any) -> Array:
     elements = array.elements if array is not None else ()
     if lower + len(elements) > _INT_MAX:
         raise _bounds_error()
-    return _checked(Array((*elements, element), (len(elements) + 1,), (lower,)))
+    return _check_limits(Array((*elements, element), (len(elements) + 1,), (lower,)))
 
 
 def prepend(element: Any, array: Array | None) -> Array:
@@ -104,7 +104,7 @@ def _one_dimension(array: Array | None) -> int:
     return array.lower_bounds[0]
 
 
-def _checked(array: Array) -> Array:
+def _check_limits(array: Array) -> Array:
     """Raises 54000 where the last subscript of a dimension would be no integer of four bytes."""
     for lower, length in zip(array.lower_bounds, array.dimensions, strict=True):
         if lower + length > _INT_MAX:
@@ -138,7 +138,7 @@ def concatenate(left: Array | None, right: Array | None) -> Array | None:
     if not same:
         raise _incompatible(detail)
     room_for(POINTER * (len(left.elements) + len(right.elements)))
-    return _checked(Array(left.elements + right.elements, (count, *outer.dimensions[1:]), outer.lower_bounds))
+    return _check_limits(Array(left.elements + right.elements, (count, *outer.dimensions[1:]), outer.lower_bounds))
 
 
 def _fill(element: Any, sizes: Array | None, lowers: Array | None = None, *, with_bounds: bool = False) -> Array:
@@ -162,7 +162,7 @@ def _fill(element: Any, sizes: Array | None, lowers: Array | None = None, *, wit
         return EMPTY_ARRAY
     room_for(POINTER * total)
     bounds = tuple(int(str(item)) for item in lowers.elements) if lowers is not None else (1,) * len(counts)
-    return _checked(Array((element,) * total, tuple(counts), bounds))
+    return _check_limits(Array((element,) * total, tuple(counts), bounds))
 
 
 def _check_dimension_array(given: Array) -> None:
@@ -267,7 +267,7 @@ def _contains(key: Key, array: Array, part: Array) -> bool:
     return all(item in there for item in _keys(part, key))
 
 
-def _contained(key: Key, part: Array, array: Array) -> bool:
+def _is_contained(key: Key, part: Array, array: Array) -> bool:
     return _contains(key, array, part)
 
 
@@ -394,7 +394,7 @@ def _register_searches() -> None:
     implement("array_position_start", python_for_types=_for_element(_position))
     implement("array_positions", python_for_types=_for_element(_positions))
     implement("arraycontains", duckdb=_plain(_CONTAINS), python_for_types=_for_element(_contains))
-    implement("arraycontained", duckdb=_plain(_CONTAINED), python_for_types=_for_element(_contained))
+    implement("arraycontained", duckdb=_plain(_CONTAINED), python_for_types=_for_element(_is_contained))
     implement("arrayoverlap", duckdb=_plain("list_has_any({0}, {1})"), python_for_types=_for_element(_overlaps))
     implement("width_bucket_array", python_for_types=_for_element(_bucket))
     implement("array_larger", python_for_types=_extreme(True))

@@ -20,7 +20,7 @@ _MOST = 2**31 - 1 - 8  # bits: more are taken for none given, as in PostgreSQL
 _ACTIONS: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 
 
-def _combined(word: str) -> Callable[[str, str], str]:
+def _combination(word: str) -> Callable[[str, str], str]:
     action = _ACTIONS[word]
 
     def combine(left: str, right: str) -> str:
@@ -74,25 +74,25 @@ def _overlay(bits: str, new: str, start: int, length: int | None = None) -> str:
     return _substring(bits, 1, start - 1) + new + bits[max(start - 1 + count, 0) :]
 
 
-def _checked(bits: str, index: int) -> None:
+def _check_index(bits: str, index: int) -> None:
     if not 0 <= index < len(bits):
         raise SqlError("2202E", f"bit index {index} out of valid range (0..{len(bits) - 1})")
 
 
 def _get_bit(bits: str, index: int) -> int:
-    _checked(bits, index)
+    _check_index(bits, index)
     return int(bits[index])
 
 
 def _set_bit(bits: str, index: int, bit: int) -> str:
-    _checked(bits, index)
+    _check_index(bits, index)
     if bit not in (0, 1):
         raise SqlError("22023", "new bit must be 0 or 1")
     return bits[:index] + str(bit) + bits[index + 1 :]
 
 
 def _aggregate(word: str) -> None:
-    combine = _combined(word)
+    combine = _combination(word)
     steps: AggregateSteps = (
         lambda: None, lambda state, value: value if state is None else combine(state, value), lambda state: state,
     )  # fmt: skip
@@ -101,9 +101,9 @@ def _aggregate(word: str) -> None:
 
 comparisons("bit{}")
 implement("bitcmp", lambda left, right: (left > right) - (left < right))
-implement("bit_and", _combined("and"))
-implement("bit_or", _combined("or"))
-implement("bitxor", _combined("xor"))
+implement("bit_and", _combination("and"))
+implement("bit_or", _combination("or"))
+implement("bitxor", _combination("xor"))
 implement("bitnot", lambda bits: bits.translate(str.maketrans("01", "10")))
 implement("bitshiftleft", _shifted_left)
 implement("bitshiftright", _shifted_right)

@@ -15,7 +15,7 @@ _LAST_OF_ASCII = 127
 EVERYTHING: Ranges = ((0, _LAST),)
 
 
-def normalized(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def normalize_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Sorted, with what overlaps or touches joined."""
     result: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
@@ -62,12 +62,12 @@ def _classes() -> dict[str, Ranges]:
         name, ranges = line.split("\t")
         pairs = (item.partition("-") for item in ranges.split(" "))
         result[name] = tuple((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
-    result["word"] = normalized((*result["alnum"], (95, 95)))
+    result["word"] = normalize_ranges((*result["alnum"], (95, 95)))
     return result
 
 
 @functools.cache
-def _cased() -> tuple[int, ...]:
+def _characters_with_case() -> tuple[int, ...]:
     """Every character that has another case."""
     found = (code for name in ("upper", "lower") for low, high in classes()[name] for code in range(low, high + 1))
     return tuple(sorted(set(found)))
@@ -75,14 +75,14 @@ def _cased() -> tuple[int, ...]:
 
 def both_cases(ranges: Ranges, ascii_only: bool = False) -> Ranges:
     """With the upper and lower case of every member, or of those of ASCII."""
-    cased, added = _cased(), []
+    cased, added = _characters_with_case(), []
     for low, high in ranges:
         last = min(high, _LAST_OF_ASCII) if ascii_only else high
         members = cased[bisect.bisect_left(cased, low) : bisect.bisect_right(cased, last)]
         for code in members:
             char = chr(code)
             added += [(ord(other), ord(other)) for other in (lower(char), upper(char)) if other != char]
-    return normalized((*ranges, *added)) if added else ranges
+    return normalize_ranges((*ranges, *added)) if added else ranges
 
 
 @functools.lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from typing import Final
 
 from catalog import icu
 from catalog.functions.aggregates import extreme
-from catalog.functions.comparison import by_sort_key, compared
+from catalog.functions.comparison import by_sort_key, python_operator
 from catalog.functions.letter_case import ascii_initcap, ascii_lower, ascii_upper
 from catalog.functions.registry import implement
 
@@ -20,7 +20,7 @@ OPERATIONS = ("eq", "ne", "lt", "le", "gt", "ge")
 FIRST_FUNCTION = 1 << 30  # OIDs of functions that no catalog has
 CASE_MAPPINGS = ("upper", "lower", "initcap")
 
-_COMPARISONS = {f"collated_{suffix}": by_sort_key(compared(suffix)) for suffix in OPERATIONS}
+_COMPARISONS = {f"collated_{suffix}": by_sort_key(python_operator(suffix)) for suffix in OPERATIONS}
 _EXTREMES = {"max(collated)": extreme(larger=True), "min(collated)": extreme(larger=False)}
 _MAPPINGS: dict[str, Callable[..., object]] = {
     "icu_upper": icu.upper, "icu_lower": icu.lower, "icu_initcap": icu.title,

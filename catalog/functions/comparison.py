@@ -51,7 +51,7 @@ def _by_key(function: Compare, left_key: Callable[[Any], Any], right_key: Callab
     return lambda left, right: function(left_key(left), right_key(right))
 
 
-def _keyed(names: str, key: Callable[[Any], Any]) -> None:
+def _implement_by_key(names: str, key: Callable[[Any], Any]) -> None:
     for suffix, _, function in _OPERATORS:
         implement(names.format(suffix), _by_key(function, key, key))
 
@@ -82,7 +82,7 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def compared(suffix: str) -> Compare:
+def python_operator(suffix: str) -> Compare:
     """Python's operator for 'lt' and its kin."""
     return next(function for name, _, function in _OPERATORS if name == suffix)
 
@@ -162,8 +162,8 @@ def _by_types() -> None:
 
 for _names in ("oid{}", "date_{}", "time_{}", "timestamp_{}", "uuid_{}", "bytea{}", "xid8{}"):
     comparisons(_names)
-_keyed("interval_{}", interval_key)
-_keyed("timetz_{}", _timetz_key)
+_implement_by_key("interval_{}", interval_key)
+_implement_by_key("timetz_{}", _timetz_key)
 _dates_with_timestamps()
 _by_types()
 for _name in ("date_", "time_", "timestamp_", "oid"):

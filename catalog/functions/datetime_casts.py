@@ -202,7 +202,7 @@ def _same_instant(context: CallContext, value: int) -> int:
     return value
 
 
-def _compared(
+def _comparison(
     compare: Callable[[Any, Any], Any],
     left_instant: Callable[[CallContext, int], int],
     right_instant: Callable[[CallContext, int], int],
@@ -225,9 +225,9 @@ def _comparisons_in_zone() -> None:
                         ("timestamptz", "timestamp")):  # fmt: skip
         for suffix, symbol, compare in _OPERATORS:
             side = f"({_IN_UTC[left].format('{0}')} {symbol} {_IN_UTC[right].format('{1}')})"
-            implement(f"{left}_{suffix}_{right}", _compared(compare, instants[left], instants[right]),
+            implement(f"{left}_{suffix}_{right}", _comparison(compare, instants[left], instants[right]),
                       needs_context=True, duckdb_in_utc=side)  # fmt: skip
-        implement(f"{left}_cmp_{right}", _compared(order, instants[left], instants[right]), needs_context=True)
+        implement(f"{left}_cmp_{right}", _comparison(order, instants[left], instants[right]), needs_context=True)
 
 
 _casts()

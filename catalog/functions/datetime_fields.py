@@ -82,7 +82,7 @@ def unit_of(text: str, oid: int, special: bool = False) -> str:
     return found
 
 
-def _unsupported(text: str, oid: int) -> SqlError:
+def _unit_error(text: str, oid: int) -> SqlError:
     return SqlError("0A000", f'unit "{_lower(text)}" not supported for type {format_type(oid)}')
 
 
@@ -280,7 +280,7 @@ def _of_infinity(word: str, unit: str, oid: int, positive: bool) -> float | None
         return float("inf") if positive else float("-inf")
     if unit in _RETURNING[oid]:
         return None
-    raise _unsupported(word, oid)
+    raise _unit_error(word, oid)
 
 
 Compute = Callable[[str, Any], Part | None]
@@ -299,7 +299,7 @@ def _field(oid: int, compute: Compute, numeric: bool) -> Callable[[str, Any], ob
             return Decimal(endless) if numeric and endless is not None else endless
         part = compute(unit, value)
         if part is None:
-            raise _unsupported(word, oid)
+            raise _unit_error(word, oid)
         if numeric:
             return _numeric(part)
         if oid == oids.INTERVAL and unit == "epoch":
@@ -362,14 +362,14 @@ _TIME_UNITS = {
 }
 
 
-def _truncated(word: str, value: int, oid: int) -> tuple[int, bool]:
+def _truncate_local(word: str, value: int, oid: int) -> tuple[int, bool]:
     """The truncated local time, and whether it is a midnight (then the zone's offset is asked for again)."""
     unit = unit_of(word, oid)
     days = _truncated_days(unit, value // USECS_PER_DAY)
     if days is not None:
         return days * USECS_PER_DAY, True
     if unit not in _TIME_UNITS:
-        raise _unsupported(word, oid)
+        raise _unit_error(word, oid)
     return value - value % _TIME_UNITS[unit], False
 
 
@@ -377,7 +377,7 @@ def truncate_timestamp(word: str, value: int) -> int:
     """date_trunc(text, timestamp). Raises 22023, 0A000, 22008."""
     if timestamp_is_infinite(value):
         return value
-    return check_timestamp(_truncated(word, value, oids.TIMESTAMP)[0])
+    return check_timestamp(_truncate_local(word, value, oids.TIMESTAMP)[0])
 
 
 def truncate_in_zone(word: str, value: int, zone: Zone) -> int:
@@ -385,7 +385,7 @@ def truncate_in_zone(word: str, value: int, zone: Zone) -> int:
     if timestamp_is_infinite(value):
         return value
     offset = offset_at(zone, value) * USECS_PER_SECOND
-    local, midnight = _truncated(word, value + offset, oids.TIMESTAMPTZ)
+    local, midnight = _truncate_local(word, value + offset, oids.TIMESTAMPTZ)
     return to_utc(check_timestamp(local), zone) if midnight else check_timestamp(local - offset)
 
 
@@ -404,7 +404,7 @@ def _truncate_interval(word: str, value: Interval) -> Interval:
     if unit in _TIME_UNITS:
         size = _TIME_UNITS[unit]
         return value._replace(microseconds=divide_toward_zero(value.microseconds, size)[0] * size)
-    error = _unsupported(word, oids.INTERVAL)
+    error = _unit_error(word, oids.INTERVAL)
     if unit == "week":
         error.detail = "Months usually have fractional weeks."
     raise error

@@ -74,7 +74,7 @@ def _quotient(value: int, divisor: int) -> int:
     return divide_toward_zero(value, divisor)[0]
 
 
-def _padded(value: int, width: int, node: Node) -> str:
+def _pad_number(value: int, width: int, node: Node) -> str:
     """A number of at least `width` digits, one more for a sign; FM leaves the zeros out."""
     return str(value) if node.fill else f"{value:0{width + (value < 0)}d}"
 
@@ -121,7 +121,7 @@ def _fraction(parts: _Parts, node: Node) -> str:
 
 def _offset(parts: _Parts, node: Node) -> str:
     hours, rest = divmod(abs(parts.offset), 3600)
-    text = f"{'-' if parts.offset < 0 else '+'}{_padded(hours, 2, node)}"
+    text = f"{'-' if parts.offset < 0 else '+'}{_pad_number(hours, 2, node)}"
     return f"{text}:{rest // 60:02d}" if rest else text
 
 
@@ -131,7 +131,7 @@ def _century(parts: _Parts, node: Node) -> str:
         century = _quotient(year, 100)
     else:
         century = (year - 1) // 100 + 1 if year > 0 else _quotient(year, 100) - 1
-    return _padded(century, 2, node) if -99 <= century <= 99 else str(century)
+    return _pad_number(century, 2, node) if -99 <= century <= 99 else str(century)
 
 
 def _year_with_comma(parts: _Parts, node: Node) -> str:
@@ -144,7 +144,7 @@ def _year(digits: int, iso: bool) -> Callable[[_Parts, Node], str]:
     def year(parts: _Parts, node: Node) -> str:
         shown = parts.shown_year(parts.iso_year() if iso else parts.year)
         if digits == 4:
-            return _padded(shown, 4, node)
+            return _pad_number(shown, 4, node)
         cut = _remainder(shown, 10**digits)
         if digits == 1:
             return str(cut)
@@ -174,7 +174,7 @@ def _quarter(parts: _Parts, node: Node) -> str:
 
 
 def _number(value: Callable[[_Parts], int], width: int) -> Callable[[_Parts, Node], str]:
-    return lambda parts, node: _padded(value(parts), width, node)
+    return lambda parts, node: _pad_number(value(parts), width, node)
 
 
 def _plain(value: Callable[[_Parts], int]) -> Callable[[_Parts, Node], str]:

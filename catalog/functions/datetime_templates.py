@@ -351,12 +351,12 @@ def _year(digits: int) -> Handler:
     return read
 
 
-def _fixed(scanner: _Scanner, number: int, node: Node) -> None:
+def _exact(scanner: _Scanner, number: int, node: Node) -> None:
     scanner.fixed = True
 
 
 _HANDLERS: dict[str, Handler] = {
-    "FX": _fixed,
+    "FX": _exact,
     "A.M.": _half_day(("a.m.", "p.m.")), "P.M.": _half_day(("a.m.", "p.m.")),
     "AM": _half_day(("am", "pm")), "PM": _half_day(("am", "pm")),
     "HH": _hour12, "HH12": _hour12, "HH24": _integer("hh", 2), "MI": _integer("mi", 2), "SS": _integer("ss", 2),

@@ -83,7 +83,7 @@ def interval_offset(interval: Interval) -> int:
     return int(interval.microseconds / USECS_PER_SECOND)
 
 
-def _shifted(value: int, seconds: int) -> int:
+def _shift(value: int, seconds: int) -> int:
     return value if timestamp_is_infinite(value) else check_timestamp(value + seconds * USECS_PER_SECOND)
 
 
@@ -103,8 +103,8 @@ implement(
 implement("timestamptz_zone",
           lambda name, value: value if timestamp_is_infinite(value) else named_zone(name).to_local(value))  # fmt: skip
 implement("timestamp_izone", lambda interval, value: value if timestamp_is_infinite(value)
-          else _shifted(value, -interval_offset(interval)))  # fmt: skip
+          else _shift(value, -interval_offset(interval)))  # fmt: skip
 implement("timestamptz_izone", lambda interval, value: value if timestamp_is_infinite(value)
-          else _shifted(value, interval_offset(interval)))  # fmt: skip
+          else _shift(value, interval_offset(interval)))  # fmt: skip
 implement("timetz_zone", _timetz_in_zone, needs_context=True)
 implement("timetz_izone", lambda interval, value: _timetz_at(value, interval_offset(interval)))

@@ -217,7 +217,7 @@ class NumberDescription:
     def _roman(self) -> None:
         self.roman = True
 
-    def _multiplied(self) -> None:
+    def _multiplier(self) -> None:
         if self.decimal:
             raise _misuse('cannot use "V" and decimal point together')
         self.multiplied = True
@@ -252,7 +252,7 @@ _TAKERS = {
     "SG": NumberDescription._either_sign,
     "PR": NumberDescription._bracket,
     "RN": NumberDescription._roman,
-    "V": NumberDescription._multiplied,
+    "V": NumberDescription._multiplier,
     "EEEE": NumberDescription._exponent,
 }
 

@@ -86,7 +86,7 @@ def _item(value: tuple[object, ...], number: int) -> object:
     return value[number] if 0 <= number < len(value) else None
 
 
-def _stored(value: Any, number: int | None, part: object) -> object:
+def _store_part(value: Any, number: int | None, part: object) -> object:
     """array_set_element of types of fixed length: NULL stays NULL, and is not stored. Raises 22004, 2202E."""
     if value is None or part is None:
         return value
@@ -107,7 +107,7 @@ for _place, (_type, _part) in enumerate(
         Function(STORES[_type], "shoal_store", "shoal_store", "f", False, False, "i", _written, _type, 0, 0), inner=True
     )
 implement("shoal_item", _item)
-implement("shoal_store", _stored)
+implement("shoal_store", _store_part)
 
 
 # ---- points ----------------------------------------------------------------------------------------------------------
@@ -121,14 +121,14 @@ def minus(one: Point, other: Point) -> Point:
     return Point(subtract(one.x, other.x), subtract(one.y, other.y))
 
 
-def multiplied(one: Point, other: Point) -> Point:
+def multiply_points(one: Point, other: Point) -> Point:
     """As complex numbers."""
     return Point(
         subtract(times(one.x, other.x), times(one.y, other.y)), add(times(one.x, other.y), times(one.y, other.x))
     )
 
 
-def divided(one: Point, other: Point) -> Point:
+def divide_points(one: Point, other: Point) -> Point:
     size = add(times(other.x, other.x), times(other.y, other.y))
     return Point(
         divide(add(times(one.x, other.x), times(one.y, other.y)), size),
@@ -153,8 +153,8 @@ implement("point_distance", distance)
 implement("point_slope", slope)
 implement("point_add", plus)
 implement("point_sub", minus)
-implement("point_mul", multiplied)
-implement("point_div", divided)
+implement("point_mul", multiply_points)
+implement("point_div", divide_points)
 implement("point_box", lambda point: Box(point, point))
 
 
@@ -260,7 +260,7 @@ def _line_slope(line: Line) -> float:
     return 0.0 if zero(line.a) else math.inf if zero(line.b) else divide(line.a, -line.b)
 
 
-def _known(found: tuple[Point, float]) -> Point | None:
+def _point_or_null(found: tuple[Point, float]) -> Point | None:
     """The point; None where its distance is no number."""
     return None if math.isnan(found[1]) else found[0]
 
@@ -301,11 +301,11 @@ def _line_of_points(one: Point, other: Point) -> Line:
 
 def _nearest_on_line(line: Line, segment: Segment) -> Point | None:
     """close_ls, which gives the segment's point."""
-    return None if slope_of(segment) == _line_slope(line) else _known(closest_to_line(segment, line))
+    return None if slope_of(segment) == _line_slope(line) else _point_or_null(closest_to_line(segment, line))
 
 
 def _nearest_of_segments(one: Segment, other: Segment) -> Point | None:
-    return None if slope_of(one) == slope_of(other) else _known(closest_to_segment(other, one))
+    return None if slope_of(one) == slope_of(other) else _point_or_null(closest_to_segment(other, one))
 
 
 implement("lseg_construct", Segment)
@@ -343,8 +343,8 @@ implement("dist_ps", lambda point, segment: closest_on_segment(segment, point)[1
 implement("dist_sp", lambda segment, point: closest_on_segment(segment, point)[1])
 implement("dist_sl", lambda segment, line: closest_to_line(segment, line)[1])
 implement("dist_ls", lambda line, segment: closest_to_line(segment, line)[1])
-implement("close_pl", lambda point, line: _known(closest_on_line(line, point)))
-implement("close_ps", lambda point, segment: _known(closest_on_segment(segment, point)))
+implement("close_pl", lambda point, line: _point_or_null(closest_on_line(line, point)))
+implement("close_ps", lambda point, segment: _point_or_null(closest_on_segment(segment, point)))
 implement("close_lseg", _nearest_of_segments)
 implement("close_ls", _nearest_on_line)
 
@@ -434,7 +434,7 @@ def _intersection(one: Box, other: Box) -> Box | None:
     )
 
 
-def bound(one: Box, other: Box) -> Box:
+def bounding_box(one: Box, other: Box) -> Box:
     """boxes_bound_box: the smallest box around both."""
     return Box(
         Point(max(one.high.x, other.high.x), max(one.high.y, other.high.y)),
@@ -476,16 +476,16 @@ implement("box_center", center)
 implement("box_diagonal", lambda box: Segment(box.high, box.low))
 implement("box_distance", lambda one, other: distance(center(one), center(other)))
 implement("box_intersect", _intersection)
-implement("boxes_bound_box", bound)
+implement("boxes_bound_box", bounding_box)
 implement("box_add", lambda box, point: Box(plus(box.high, point), plus(box.low, point)))
 implement("box_sub", lambda box, point: Box(minus(box.high, point), minus(box.low, point)))
-implement("box_mul", _each(multiplied))
-implement("box_div", _each(divided))
+implement("box_mul", _each(multiply_points))
+implement("box_div", _each(divide_points))
 implement("inter_sb", _meets_box)
 implement("inter_lb", lambda line, box: any(segment_crosses_line(edge, line) is not None for edge in edges(box)))
 implement("dist_pb", lambda point, box: closest_on_box(box, point)[1])
 implement("dist_bp", lambda box, point: closest_on_box(box, point)[1])
 implement("dist_sb", lambda segment, box: closest_to_box(box, segment)[1])
 implement("dist_bs", lambda box, segment: closest_to_box(box, segment)[1])
-implement("close_pb", lambda point, box: _known(closest_on_box(box, point)))
-implement("close_sb", lambda segment, box: _known(closest_to_box(box, segment)))
+implement("close_pb", lambda point, box: _point_or_null(closest_on_box(box, point)))
+implement("close_sb", lambda segment, box: _point_or_null(closest_to_box(box, segment)))

@@ -55,7 +55,7 @@ def _final(a: int, b: int, c: int) -> int:
     return (b << 32) | c
 
 
-def _seeded(length: int, seed: int) -> tuple[int, int, int]:
+def _seed_state(length: int, seed: int) -> tuple[int, int, int]:
     a = b = c = (_START + length) & _MASK
     if seed:
         return _mix((a + (seed >> 32)) & _MASK, (b + seed) & _MASK, c)
@@ -64,7 +64,7 @@ def _seeded(length: int, seed: int) -> tuple[int, int, int]:
 
 def hash_bytes(data: bytes, seed: int) -> int:
     """hash_bytes_extended."""
-    a, b, c = _seeded(len(data), seed)
+    a, b, c = _seed_state(len(data), seed)
     whole = len(data) // 12 * 12
     for x, y, z in struct.iter_unpack("<III", data[:whole]):
         a, b, c = _mix((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
@@ -77,7 +77,7 @@ def hash_bytes(data: bytes, seed: int) -> int:
 
 def hash_uint32(value: int, seed: int) -> int:
     """hash_bytes_uint32_extended."""
-    a, b, c = _seeded(4, seed)
+    a, b, c = _seed_state(4, seed)
     return _final((a + value) & _MASK, b, c)
 
 
@@ -175,10 +175,10 @@ _DAY = 86_400_000_000  # microseconds
 def _interval(value: Interval, seed: int) -> int:
     """Equal intervals hash alike: a month is 30 days."""
     span = value.microseconds + (value.months * 30 + value.days) * _DAY
-    return _int8(_signed(span, 64), seed)
+    return _int8(_to_signed(span, 64), seed)
 
 
-def _signed(value: int, bits: int) -> int:
+def _to_signed(value: int, bits: int) -> int:
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -190,8 +190,8 @@ def _character(value: str, seed: int) -> int:
 
 def _both(name: str, extended: str, function: Callable[[Any, int], int]) -> None:
     """The function of 32 bits, and the one of 64 with a seed, whose lower half is the former's for seed 0."""
-    implement(name, lambda value: _signed(function(value, 0), 32))
-    implement(extended, lambda value, seed: _signed(function(value, seed & _MASK64), 64))
+    implement(name, lambda value: _to_signed(function(value, 0), 32))
+    implement(extended, lambda value, seed: _to_signed(function(value, seed & _MASK64), 64))
 
 
 for _name, _function in (
@@ -202,6 +202,6 @@ for _name, _function in (
     _both(f"hash{_name}", f"hash{_name}extended", _function)
 for _name, _function in (
     ("hash_numeric", _numeric), ("uuid_hash", hash_bytes), ("timestamp_hash", _int8), ("time_hash", _int8),
-    ("interval_hash", _interval), ("pg_lsn_hash", lambda value, seed: _int8(_signed(value, 64), seed)),
+    ("interval_hash", _interval), ("pg_lsn_hash", lambda value, seed: _int8(_to_signed(value, 64), seed)),
 ):  # fmt: skip
     _both(_name, f"{_name}_extended", _function)

@@ -179,7 +179,7 @@ def _jsonb(value: str, loose: bool) -> str:
     return render_jsonb(Pairs([(k, None if v is None else _loose(v) if loose else v) for k, v in items]))
 
 
-def _assigned(value: str | None, key: str | None, stored: str | None) -> str:
+def _assign(value: str | None, key: str | None, stored: str | None) -> str:
     """The hstore with a value, or a NULL, at the key: UPDATE t SET h['key'] = 'value' (hstore_subscript_assign)."""
     if key is None:
         raise SqlError("22004", "hstore subscript in assignment must not be null")
@@ -197,7 +197,7 @@ declare(
 
 
 def _register() -> None:
-    implement("shoal_hstore_assign", _assigned)
+    implement("shoal_hstore_assign", _assign)
     implement("hstore_from_text", _of_one)
     implement("hstore_from_array", _of_flat)
     implement("hstore_from_arrays", _of_arrays)
@@ -227,11 +227,11 @@ def _register() -> None:
         implement(f"hstore_to_json{suffix}", lambda value, loose=loose: _json(value, loose))
         implement(f"hstore_to_jsonb{suffix}", lambda value, loose=loose: _jsonb(value, loose))
     for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-        implement(f"hstore_{name}", _compared(getattr(operator, name)))
+        implement(f"hstore_{name}", _comparison(getattr(operator, name)))
     implement("hstore_cmp", lambda left, right: int(_order(left) > _order(right)) - int(_order(left) < _order(right)))
 
 
-def _compared(compare: Callable[[Any, Any], bool]) -> Callable[[str, str], bool]:
+def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[str, str], bool]:
     return lambda left, right: compare(_order(left), _order(right))
 
 

@@ -82,7 +82,7 @@ def comparisons(names: str, traits: Sequence[Trait] = ()) -> None:
         implement(names.format(suffix), function, template, inline=inline, compares=suffix, traits=traits)
 
 
-def _checked(function: Callable[[int, int], int], size: int) -> Callable[[int, int], int]:
+def _with_range_check(function: Callable[[int, int], int], size: int) -> Callable[[int, int], int]:
     check = CHECKS[size]
     return lambda left, right: check(function(left, right))
 
@@ -91,12 +91,12 @@ def _arithmetic(pair: str, size: int) -> None:
     for suffix, symbol, function in (("pl", "+", operator.add), ("mi", "-", operator.sub), ("mul", "*", operator.mul)):
         implement(
             f"{pair}{suffix}",
-            _checked(function, size),
+            _with_range_check(function, size),
             f"({{0}} {symbol} {{1}})",
             inline=f"_int{size}({{0}} {symbol} {{1}})",
             names=NAMES,
         )
-    implement(f"{pair}div", _checked(quotient, size), "({0} // {1})")
+    implement(f"{pair}div", _with_range_check(quotient, size), "({0} // {1})")
 
 
 _PREVIOUS_WIDTHS = {2: 32, 4: 32, 8: 64}  # C shifts a promoted int, and the processor takes the count modulo its width

@@ -110,7 +110,7 @@ def _jsonb_element(text: str, index: int) -> str | None:
     return text if index in (0, -1) else None
 
 
-def _checked(text: str) -> str:
+def _require_json(text: str) -> str:
     """json may hold escapes that cannot be text: the parts that are walked must not. Raises 22P05, 22P02."""
     if "\\u" in text:
         decode_json(text)
@@ -227,7 +227,7 @@ def _json_each(convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:
         kind = kind_of(text)
         if kind != "{":
             raise _refusal("cannot deconstruct " + ("an array as an object" if kind == "[" else "a scalar"))
-        return [(key, convert(part)) for key, part in members(_checked(text))]
+        return [(key, convert(part)) for key, part in members(_require_json(text))]
 
     return rows
 
@@ -246,7 +246,7 @@ def _keys(name: str) -> Callable[[str], list[Any]]:
         kind = kind_of(text)
         if kind != "{":
             raise _refusal(f"cannot call {name} on " + ("an array" if kind == "[" else "a scalar"))
-        return [key for key, _ in members(_checked(text))]
+        return [key for key, _ in members(_require_json(text))]
 
     return rows
 
@@ -281,7 +281,7 @@ def _on_checked(read: Callable[..., str | None], checked: bool) -> Callable[...,
     """For json, whose text may have escapes that are no text: what is read is checked first."""
     if not checked:
         return read
-    return lambda text, *arguments: read(_checked(text), *arguments)
+    return lambda text, *arguments: read(_require_json(text), *arguments)
 
 
 def _extraction() -> None:
@@ -306,7 +306,7 @@ def _extraction() -> None:
 def _sets() -> None:
     implement("json_array_elements", _json_elements("json_array_elements", _same))
     implement("json_array_elements_text",
-              lambda text: _json_elements("json_array_elements_text", text_of)(_checked(text)))  # fmt: skip
+              lambda text: _json_elements("json_array_elements_text", text_of)(_require_json(text)))  # fmt: skip
     implement("jsonb_array_elements", _jsonb_elements(_same))
     implement("jsonb_array_elements_text", _jsonb_elements(text_of))
     implement("json_each", _json_each(_same))

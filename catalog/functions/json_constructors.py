@@ -69,7 +69,7 @@ def _zoned_writer(settings: FormatSettings) -> Write:
     return write
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{text}"'
 
 
@@ -101,7 +101,7 @@ def _writer(oid: int, settings: FormatSettings) -> Write:
         return _zoned_writer(settings)
     if oid == oids.TIMESTAMP:
         timestamp = timestamp_formatter(DEFAULT_FORMAT)
-        return lambda value: _quoted(_iso_time(timestamp(value)))
+        return lambda value: _quote(_iso_time(timestamp(value)))
     known = lookup(oid)
     if isinstance(known, CompositeType):
         return _row_writer(known, settings)
@@ -112,7 +112,7 @@ def _writer(oid: int, settings: FormatSettings) -> Write:
 
 
 def _number(text: str) -> str:
-    return text if _VALID_NUMBER.fullmatch(text) else _quoted(text)
+    return text if _VALID_NUMBER.fullmatch(text) else _quote(text)
 
 
 def _row_writer(known: CompositeType, settings: FormatSettings) -> Write:
@@ -132,12 +132,12 @@ def _array_writer(write: Write) -> Write:
     def write_array(value: Array) -> str:
         if not value.elements:
             return "[]"
-        return _nested(["null" if item is None else write(item) for item in value.elements], value.dimensions)
+        return _nest(["null" if item is None else write(item) for item in value.elements], value.dimensions)
 
     return write_array
 
 
-def _nested(parts: list[str], dimensions: tuple[int, ...], outer: str = ",") -> str:
+def _nest(parts: list[str], dimensions: tuple[int, ...], outer: str = ",") -> str:
     for depth in range(len(dimensions) - 1, -1, -1):
         length, separator = dimensions[depth], outer if depth == 0 else ","
         parts = ["[" + separator.join(parts[i : i + length]) + "]" for i in range(0, len(parts), length)]
@@ -172,12 +172,12 @@ def _key_writer(oid: int, settings: FormatSettings) -> Callable[[Any], str]:
         text = write(value)
         if not text.startswith('"'):
             return text
-        return _unquoted(text)
+        return _unquote(text)
 
     return key
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return str(scanstring(text, 1, True)[0])
 
 
@@ -204,7 +204,7 @@ def _array_to_json(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., o
             return "[]"
         write = writer(element, context.format)
         parts = ["null" if item is None else write(item) for item in value.elements]
-        return _nested(parts, value.dimensions, ",\n " if pretty else ",")
+        return _nest(parts, value.dimensions, ",\n " if pretty else ",")
 
     return convert
 

@@ -152,19 +152,21 @@ def _rows(
 # ---- functions ------------------------------------------------------------------------------------------------------
 
 
-def _made(spec: str, settings: FormatSettings) -> tuple[str, Callable[[str, Any], tuple[object, ...]], tuple[int, ...]]:
+def _read_spec(
+    spec: str, settings: FormatSettings
+) -> tuple[str, Callable[[str, Any], tuple[object, ...]], tuple[int, ...]]:
     function, columns = json.loads(spec)
     row = _row_reader([(name, TypeRef(oid, typmod)) for name, oid, typmod in columns], settings)
     return function, row, tuple(oid for _, oid, _ in columns)
 
 
-_kept = lru_cache(256)(_made)
+_kept = lru_cache(256)(_read_spec)
 
 
 def _json_rows(call: CallContext, spec: str, text: str | None, base: Any = None) -> list[tuple[object, ...]]:
     function, row, columns = _kept(spec, call.format)
     if any(oid >= FIRST_USER_OID for oid in columns):  # the definitions of users' types change
-        function, row, _ = _made(spec, call.format)
+        function, row, _ = _read_spec(spec, call.format)
     rows = _rows(function, row, text, base)
     return rows if rows or function.endswith("set") else [(None,) * len(columns)]
 

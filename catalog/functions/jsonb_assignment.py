@@ -50,10 +50,10 @@ def assign(document: str | None, path: Array, value: str | None, first_is_number
     if not isinstance(root, list):
         raise _in_the_way()
     stored = None if value is None else decode_json(value)
-    return render_jsonb(_stored(root, [str(step) for step in steps], 0, stored))
+    return render_jsonb(_store(root, [str(step) for step in steps], 0, stored))
 
 
-def _stored(node: Any, steps: list[str], level: int, value: object) -> object:
+def _store(node: Any, steps: list[str], level: int, value: object) -> object:
     """The node with the value at steps[level:]."""
     if isinstance(node, Pairs):
         return _in_object(node, steps, level, value)
@@ -67,9 +67,9 @@ def _in_object(node: Pairs, steps: list[str], level: int, value: object) -> obje
     found = Pairs(node)
     for place, (name, member) in enumerate(found):
         if name == key:
-            found[place] = (name, value if last else _stored(member, steps, level + 1, value))
+            found[place] = (name, value if last else _store(member, steps, level + 1, value))
             return found
-    found.append((key, value if last else _made(steps, level + 1, value)))
+    found.append((key, value if last else _make_path(steps, level + 1, value)))
     return found
 
 
@@ -84,14 +84,14 @@ def _in_array(node: list[Any], steps: list[str], level: int, value: object) -> o
         number += len(node)
     found = list(node)
     if number < len(found):
-        found[number] = value if last else _stored(found[number], steps, level + 1, value)
+        found[number] = value if last else _store(found[number], steps, level + 1, value)
         return found
     found += [None] * (number - len(found))
-    found.append(value if last else _made(steps, level + 1, value))
+    found.append(value if last else _make_path(steps, level + 1, value))
     return found
 
 
-def _made(steps: list[str], level: int, value: object) -> object:
+def _make_path(steps: list[str], level: int, value: object) -> object:
     """What is put where nothing is: the rest of the path, with the value at its end."""
     made = value
     for step in reversed(steps[level:]):

@@ -16,11 +16,9 @@ from typing import Any, NamedTuple, NoReturn
 from catalog.errors import SqlError, not_supported
 from catalog.functions import numeric
 from catalog.functions.base import CallContext, Trait
+from catalog.functions.jsonpath_regex import compiled_regex
 from catalog.functions.numeric import ceiling, floor
-from catalog.functions.regex_engine import Regex, regex
-from catalog.functions.regex_syntax import Options
 from catalog.functions.registry import implement, mark
-from catalog.text_caches import remembering
 from catalog.types import oids
 from catalog.types.float import format_float8, parse_float8
 from catalog.types.json import quote_json
@@ -46,7 +44,7 @@ def _plain(node: object) -> object:
     return [_plain(item) for item in node] if isinstance(node, list) else node
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """A value as jsonb's text."""
     if isinstance(value, Decimal):
         return format_numeric(value)
@@ -55,19 +53,10 @@ def _shown(value: object) -> str:
     if isinstance(value, Moment):
         return quote_json(show_moment(value))
     if isinstance(value, dict):
-        return "{" + ", ".join([f"{quote_json(key)}: {_shown(item)}" for key, item in value.items()]) + "}"
+        return "{" + ", ".join([f"{quote_json(key)}: {_show(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join([_shown(item) for item in value]) + "]"
+        return "[" + ", ".join([_show(item) for item in value]) + "]"
     return "null" if value is None else "true" if value else "false"
-
-
-@remembering(256)
-def compiled_regex(pattern: str, flags: str) -> Regex:
-    """The pattern of LIKE_REGEX. Raises 2201B."""
-    if "q" in flags:
-        return regex(pattern, Options(ignore_case="i" in flags, literal=True))
-    options = Options(ignore_case="i" in flags, dot_excludes_newline="s" not in flags, anchors_at_lines="m" in flags)
-    return regex(pattern, options)
 
 
 class Base(NamedTuple):
@@ -126,7 +115,7 @@ class _Walk:
             return iter((value,))
         return self.item(item.next, value, place, self.lax)
 
-    def unwrapped(self, item: Item, value: list[object], place: _Place, again: bool = False) -> Iterator[object]:
+    def unwrap_array(self, item: Item, value: list[object], place: _Place, again: bool = False) -> Iterator[object]:
         """The item over the elements of an array, as lax mode does."""
         for element in value:
             yield from self.item(item, element, place, again)
@@ -183,7 +172,7 @@ class _Walk:
             if place.structural:
                 _fail("2203A", f'JSON object does not contain key "{item.value}"')
         elif unwrap and isinstance(value, list):
-            return self.unwrapped(item, value, place)
+            return self.unwrap_array(item, value, place)
         elif place.structural:
             _fail("2203A", "jsonpath member accessor can only be applied to an object")
         return iter(())
@@ -192,7 +181,7 @@ class _Walk:
         if isinstance(value, dict):
             return self._onto(item, list(value.values()), place)
         if unwrap and isinstance(value, list):
-            return self.unwrapped(item, value, place)
+            return self.unwrap_array(item, value, place)
         if place.structural:
             _fail("2203C", "jsonpath wildcard member accessor can only be applied to an object")
         return iter(())
@@ -264,7 +253,7 @@ class _Walk:
 
     def _filter(self, item: Item, value: object, place: _Place, unwrap: bool) -> Iterator[object]:
         if unwrap and isinstance(value, list):
-            return self.unwrapped(item, value, place)
+            return self.unwrap_array(item, value, place)
         if self.truth(item.left, value, replace(place, current=value)) is not True:
             return iter(())
         return self.following(item, value, place)
@@ -305,7 +294,7 @@ class _Walk:
 
     def _numeric_method(self, item: Item, value: object, place: _Place, unwrap: bool) -> Iterator[object]:
         if unwrap and isinstance(value, list):
-            return self.unwrapped(item, value, place)
+            return self.unwrap_array(item, value, place)
         if not isinstance(value, Decimal):
             _fail("22036", f"jsonpath item method .{item.kind}() can only be applied to a numeric value")
         made = abs(value) if item.kind == "abs" else floor(value) if item.kind == "floor" else ceiling(value)
@@ -313,7 +302,7 @@ class _Walk:
 
     def _double(self, item: Item, value: object, place: _Place, unwrap: bool) -> Iterator[object]:
         if unwrap and isinstance(value, list):
-            return self.unwrapped(item, value, place)
+            return self.unwrap_array(item, value, place)
         if isinstance(value, bool) or not isinstance(value, (Decimal, str)):
             _fail("22036", "jsonpath item method .double() can only be applied to a string or numeric value")
         what = "numeric" if isinstance(value, Decimal) else "string"
@@ -337,11 +326,11 @@ class _Walk:
 
     def _datetime(self, item: Item, value: object, place: _Place, unwrap: bool) -> Iterator[object]:
         if unwrap and isinstance(value, list):
-            return self.unwrapped(item, value, place)
+            return self.unwrap_array(item, value, place)
         if not isinstance(value, str):
             _fail("22031", "jsonpath item method .datetime() can only be applied to a string")
         if item.value is not None:
-            raise Loud(_refused("jsonpath item method .datetime(template)"))
+            raise Loud(_refusal("jsonpath item method .datetime(template)"))
         moment = read_moment(value)
         if moment is None:
             raise SqlError(
@@ -353,7 +342,7 @@ class _Walk:
 
     def _keyvalue(self, item: Item, value: object, place: _Place, unwrap: bool) -> Iterator[object]:
         if unwrap and isinstance(value, list):
-            yield from self.unwrapped(item, value, place)
+            yield from self.unwrap_array(item, value, place)
             return
         if not isinstance(value, dict):
             _fail("2203C", "jsonpath item method .keyvalue() can only be applied to an object")
@@ -387,7 +376,7 @@ class _Walk:
             return self.truth(item.left, value, place) is None
         if item.kind == "exists":
             return self._exists(item, value, place)
-        return self._compared(item, value, place)
+        return self._compare_operands(item, value, place)
 
     def _exists(self, item: Item, value: object, place: _Place) -> bool | None:
         assert item.left is not None
@@ -396,7 +385,7 @@ class _Walk:
         except SqlError:
             return None
 
-    def _compared(self, item: Item, value: object, place: _Place) -> bool | None:
+    def _compare_operands(self, item: Item, value: object, place: _Place) -> bool | None:
         """executePredicate: a pair that fits is enough in lax mode; strict mode looks for errors to the end."""
         unwrap_right = item.kind not in ("starts_with", "like_regex")
         try:
@@ -466,7 +455,7 @@ def _fail(sqlstate: str, message: str) -> NoReturn:
     raise SqlError(sqlstate, message)
 
 
-def _refused(feature: str) -> SqlError:
+def _refusal(feature: str) -> SqlError:
     try:
         not_supported(feature)
     except SqlError as error:
@@ -521,7 +510,7 @@ def _walk(target: str, path: str, variables: str, zone: str | None) -> _Walk:
     return _Walk(parse_jsonpath(path), _plain(decode_json(target)), known, zone)
 
 
-def _found(walk: _Walk, silent: bool) -> list[object]:
+def _collect(walk: _Walk, silent: bool) -> list[object]:
     """All values; where `silent`, those before the first error."""
     found: list[object] = []
     try:
@@ -550,7 +539,7 @@ def exists(target: str, path: str, variables: str = "{}", silent: bool = False, 
 
 def match(target: str, path: str, variables: str = "{}", silent: bool = False, zone: str | None = None) -> bool | None:
     """The truth value that the path gives; NULL for unknown. Raises 22038 where it gives something else."""
-    found = _found(_walk(target, path, variables, zone), silent)
+    found = _collect(_walk(target, path, variables, zone), silent)
     if len(found) == 1 and (found[0] is None or isinstance(found[0], bool)):
         return found[0]
     if not silent:
@@ -559,18 +548,18 @@ def match(target: str, path: str, variables: str = "{}", silent: bool = False, z
 
 
 def query(target: str, path: str, variables: str = "{}", silent: bool = False, zone: str | None = None) -> list[str]:
-    return [_shown(value) for value in _found(_walk(target, path, variables, zone), silent)]
+    return [_show(value) for value in _collect(_walk(target, path, variables, zone), silent)]
 
 
 def query_array(target: str, path: str, variables: str = "{}", silent: bool = False, zone: str | None = None) -> str:
-    return _shown(_found(_walk(target, path, variables, zone), silent))
+    return _show(_collect(_walk(target, path, variables, zone), silent))
 
 
 def query_first(
     target: str, path: str, variables: str = "{}", silent: bool = False, zone: str | None = None
 ) -> str | None:
-    found = _found(_walk(target, path, variables, zone), silent)
-    return _shown(found[0]) if found else None
+    found = _collect(_walk(target, path, variables, zone), silent)
+    return _show(found[0]) if found else None
 
 
 def _with_zone(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ def _from_numeric(value: Decimal) -> int:
     return found
 
 
-def _moved(position: int, distance: Decimal, sign: int, verb: str) -> int:
+def _move(position: int, distance: Decimal, sign: int, verb: str) -> int:
     if distance.is_nan():
         raise SqlError("0A000", f"cannot {verb} pg_lsn")
     if not distance.is_finite():
@@ -34,8 +34,8 @@ implement("pg_lsn_cmp", lambda left, right: (left > right) - (left < right))
 implement("pg_lsn_larger", max)
 implement("pg_lsn_smaller", min)
 implement("numeric_pg_lsn", _from_numeric)
-implement("pg_lsn_pli", lambda position, distance: _moved(position, distance, 1, "add NaN to"))
-implement("numeric_pl_pg_lsn", lambda distance, position: _moved(position, distance, 1, "add NaN to"))
-implement("pg_lsn_mii", lambda position, distance: _moved(position, distance, -1, "subtract NaN from"))
+implement("pg_lsn_pli", lambda position, distance: _move(position, distance, 1, "add NaN to"))
+implement("numeric_pl_pg_lsn", lambda distance, position: _move(position, distance, 1, "add NaN to"))
+implement("pg_lsn_mii", lambda position, distance: _move(position, distance, -1, "subtract NaN from"))
 for _name in ("pg_lsn_mi", "pg_wal_lsn_diff"):
     implement(_name, lambda left, right: Decimal(left - right))

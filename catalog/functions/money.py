@@ -21,7 +21,7 @@ def _in_range(value: int, what: str = "money") -> int:
     return value
 
 
-def _rounded(value: float) -> int:
+def _round_cents(value: float) -> int:
     """rint() of a double: to the nearest, half to even. Raises 22003."""
     if math.isnan(value) or abs(value) >= 2.0**63:
         raise SqlError("22003", "money out of range")
@@ -51,11 +51,11 @@ def _of_integer(value: int) -> int:
     return _in_range(value * 100, "bigint")
 
 
-def _summed(state: Any, value: int) -> Any:
+def _add_to_sum(state: Any, value: int) -> Any:
     return value if state is None else _in_range(state + value)
 
 
-def _chosen(choose: Callable[[int, int], int]) -> Callable[[Any, int], Any]:
+def _choice_step(choose: Callable[[int, int], int]) -> Callable[[Any, int], Any]:
     return lambda state, value: value if state is None else choose(state, value)
 
 
@@ -73,14 +73,14 @@ def _register() -> None:
         implement(f"{kind}_mul_cash", lambda number, value: _in_range(value * number))
         implement(f"cash_div_{kind}", _quotient)
     for kind in ("flt4", "flt8"):
-        implement(f"cash_mul_{kind}", lambda value, number: _rounded(value * number))
-        implement(f"{kind}_mul_cash", lambda number, value: _rounded(value * number))
-        implement(f"cash_div_{kind}", lambda value, number: _rounded(value / _not_zero(number)))
+        implement(f"cash_mul_{kind}", lambda value, number: _round_cents(value * number))
+        implement(f"{kind}_mul_cash", lambda number, value: _round_cents(value * number))
+        implement(f"cash_div_{kind}", lambda value, number: _round_cents(value / _not_zero(number)))
     implement("int4_cash", _of_integer)
     implement("int8_cash", _of_integer)
     implement("numeric_cash", _of_numeric)
     implement("cash_numeric", lambda value: Decimal(value).scaleb(-2))
-    for aggregate, step in (("sum", _summed), ("max", _chosen(max)), ("min", _chosen(min))):
+    for aggregate, step in (("sum", _add_to_sum), ("max", _choice_step(max)), ("min", _choice_step(min))):
         implement(f"{aggregate}(money)", python_aggregate=(lambda: None, step, lambda state: state))
 
 

@@ -41,22 +41,22 @@ def _types(types: Sequence[TypeRef]) -> tuple[RangeType, bool, bool]:
 def _over_spans(make: Callable[[RangeType], Callable[[Range, Range], Any]]) -> Maker:
     """An operator that asks about the spans of its operands only."""
 
-    def made(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Any]:
+    def make_function(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Any]:
         known, left_many, right_many = _types(types)
         decide = make(known)
 
-        def decided(left: Any, right: Any) -> Any:
+        def decide_spans(left: Any, right: Any) -> Any:
             return decide(span_of(left) if left_many else left, span_of(right) if right_many else right)
 
-        return decided
+        return decide_spans
 
-    return made
+    return make_function
 
 
 def _over_parts(make: Callable[[RangeType], Callable[[Multirange, Multirange], Any]]) -> Maker:
     """An operator over the ranges of its operands."""
 
-    def made(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Any]:
+    def make_function(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Any]:
         known, left_many, right_many = _types(types)
         decide = make(known)
 
@@ -65,7 +65,7 @@ def _over_parts(make: Callable[[RangeType], Callable[[Multirange, Multirange], A
 
         return lambda left, right: decide(parts(left, left_many), parts(right, right_many))
 
-    return made
+    return make_function
 
 
 def _contains(known: RangeType) -> Callable[[Multirange, Multirange], bool]:
@@ -73,7 +73,7 @@ def _contains(known: RangeType) -> Callable[[Multirange, Multirange], bool]:
     return lambda whole, parts: all(any(contains(item, part) for item in whole) for part in parts)
 
 
-def _contained(known: RangeType) -> Callable[[Multirange, Multirange], bool]:
+def _is_within(known: RangeType) -> Callable[[Multirange, Multirange], bool]:
     contains = _contains(known)
     return lambda parts, whole: contains(whole, parts)
 
@@ -138,7 +138,7 @@ def _difference(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Mult
     return difference
 
 
-def _compared(decide: Callable[[Any, Any], Any]) -> Maker:
+def _comparison(decide: Callable[[Any, Any], Any]) -> Maker:
     def make(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Any]:
         key = _multirange(types[0].oid).sort_key()
         return lambda left, right: decide(key(left), key(right))
@@ -167,7 +167,7 @@ def _of_array(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., Multir
     return make
 
 
-def _collected(of_ranges: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:
+def _range_collection(of_ranges: bool) -> Callable[[Sequence[TypeRef], TypeRef], AggregateSteps]:
     def make(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
         known = _multirange(result.oid)
 
@@ -181,7 +181,7 @@ def _collected(of_ranges: bool) -> Callable[[Sequence[TypeRef], TypeRef], Aggreg
     return make
 
 
-def _intersected(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
+def _range_intersection(types: Sequence[TypeRef], result: TypeRef) -> AggregateSteps:
     known = lookup(result.oid)
     meet: Callable[[Any, Any], Any]
     if isinstance(known, MultirangeType):
@@ -212,7 +212,7 @@ def _register() -> None:
     implement("elem_contained_by_multirange", python_for_types=_element_of)
     for sources, maker in (
         ("multirange_contains_range multirange_contains_multirange range_contains_multirange", _contains),
-        ("range_contained_by_multirange multirange_contained_by_multirange multirange_contained_by_range", _contained),
+        ("range_contained_by_multirange multirange_contained_by_multirange multirange_contained_by_range", _is_within),
         ("range_overlaps_multirange multirange_overlaps_range multirange_overlaps_multirange", _overlaps),
     ):
         for source in sources.split():
@@ -222,13 +222,13 @@ def _register() -> None:
             implement(source, python_for_types=_over_spans(ranges.over_ends(decide)))
     for source in ("range_adjacent_multirange", "multirange_adjacent_range", "multirange_adjacent_multirange"):
         implement(source, python_for_types=_over_spans(ranges.adjacent))
-    implement("multirange_cmp", python_for_types=_compared(lambda left, right: (left > right) - (left < right)))
+    implement("multirange_cmp", python_for_types=_comparison(lambda left, right: (left > right) - (left < right)))
     for suffix in ("eq", "ne", "lt", "le", "gt", "ge"):
-        implement(f"multirange_{suffix}", python_for_types=_compared(getattr(operator, suffix)))
-    implement("range_agg(anyrange)", aggregate_for_types=_collected(True))
-    implement("range_agg(anymultirange)", aggregate_for_types=_collected(False))
-    implement("range_intersect_agg(anyrange)", aggregate_for_types=_intersected)
-    implement("range_intersect_agg(anymultirange)", aggregate_for_types=_intersected)
+        implement(f"multirange_{suffix}", python_for_types=_comparison(getattr(operator, suffix)))
+    implement("range_agg(anyrange)", aggregate_for_types=_range_collection(True))
+    implement("range_agg(anymultirange)", aggregate_for_types=_range_collection(False))
+    implement("range_intersect_agg(anyrange)", aggregate_for_types=_range_intersection)
+    implement("range_intersect_agg(anymultirange)", aggregate_for_types=_range_intersection)
 
 
 _register()

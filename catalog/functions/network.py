@@ -22,7 +22,7 @@ def _number(address: bytes) -> int:
     return int.from_bytes(address, "big")
 
 
-def _made(number: int, size: int, bits: int) -> str:
+def _make_address(number: int, size: int, bits: int) -> str:
     """The inet of an address as number, of 4 or 16 bytes. Raises 22003 past its end."""
     if not 0 <= number < 1 << 8 * size:
         raise SqlError("22003", "result is out of range")
@@ -49,17 +49,17 @@ def family(value: str) -> int:
 def broadcast(value: str) -> str:
     address, bits = split_inet(value)
     size = len(address)
-    return _made(_number(address) | ((1 << 8 * size) - 1) >> bits, size, bits)
+    return _make_address(_number(address) | ((1 << 8 * size) - 1) >> bits, size, bits)
 
 
 def netmask(value: str) -> str:
     address, bits = split_inet(value)
-    return _made(_mask(len(address), bits), len(address), 8 * len(address))
+    return _make_address(_mask(len(address), bits), len(address), 8 * len(address))
 
 
 def hostmask(value: str) -> str:
     address, bits = split_inet(value)
-    return _made(((1 << 8 * len(address)) - 1) >> bits, len(address), 8 * len(address))
+    return _make_address(((1 << 8 * len(address)) - 1) >> bits, len(address), 8 * len(address))
 
 
 def set_mask_length(value: str, bits: int) -> str:
@@ -78,7 +78,7 @@ def network(value: str, bits: int = -1) -> str:
     if not -1 <= bits <= 8 * len(address):
         raise SqlError("22023", f"invalid mask length: {bits}")
     bits = own if bits < 0 else bits
-    return with_prefix(_made(_number(address) & _mask(len(address), bits), len(address), bits))
+    return with_prefix(_make_address(_number(address) & _mask(len(address), bits), len(address), bits))
 
 
 def set_network_length(value: str, bits: int) -> str:
@@ -86,7 +86,7 @@ def set_network_length(value: str, bits: int) -> str:
     return network(value, 8 * len(split_inet(value)[0]) if bits == -1 else bits if bits >= 0 else -2)
 
 
-def merged(left: str, right: str) -> str:
+def merge_networks(left: str, right: str) -> str:
     """inet_merge: the least network that holds both. Raises 22023 for different families."""
     (one, one_bits), (other, other_bits) = split_inet(left), split_inet(right)
     if len(one) != len(other):
@@ -95,7 +95,7 @@ def merged(left: str, right: str) -> str:
     return network(left, min(one_bits, other_bits, alike))
 
 
-def abbreviated(value: str) -> str:
+def abbreviate(value: str) -> str:
     """abbrev(cidr): without the octets to the right of the prefix."""
     address, bits = split_inet(value)
     if len(address) == 16:
@@ -136,7 +136,7 @@ def _same_network(left: str, right: str, bits: Callable[[int, int], int | None])
     return not (_number(one) ^ _number(other)) & _mask(len(one), count)
 
 
-def contained(left: str, right: str) -> bool:
+def is_subnet(left: str, right: str) -> bool:
     return _same_network(left, right, lambda one, other: other if one > other else None)
 
 
@@ -156,20 +156,20 @@ def _bitwise(name: str, combine: Callable[[int, int], int]) -> Callable[[str, st
         (one, one_bits), (other, other_bits) = split_inet(left), split_inet(right)
         if len(one) != len(other):
             raise SqlError("22023", f"cannot {name} inet values of different sizes")
-        return _made(combine(_number(one), _number(other)), len(one), max(one_bits, other_bits))
+        return _make_address(combine(_number(one), _number(other)), len(one), max(one_bits, other_bits))
 
     return compute
 
 
-def _inverted(value: str) -> str:
+def _invert(value: str) -> str:
     address, bits = split_inet(value)
-    return _made(_number(address) ^ ((1 << 8 * len(address)) - 1), len(address), bits)
+    return _make_address(_number(address) ^ ((1 << 8 * len(address)) - 1), len(address), bits)
 
 
 def plus(value: str, number: int) -> str:
     """Raises 22003."""
     address, bits = split_inet(value)
-    return _made(_number(address) + number, len(address), bits)
+    return _make_address(_number(address) + number, len(address), bits)
 
 
 def difference(left: str, right: str) -> int:
@@ -186,7 +186,7 @@ def difference(left: str, right: str) -> int:
 # ---- registration ----
 
 
-def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[str, str], Any]:
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[str, str], Any]:
     return lambda left, right: compare(_key(left), _key(right))
 
 
@@ -203,7 +203,7 @@ def _extreme(larger: bool) -> AggregateSteps:
 def _comparisons() -> None:
     for suffix, compare in (("eq", operator.eq), ("ne", operator.ne), ("lt", operator.lt), ("le", operator.le),
                             ("gt", operator.gt), ("ge", operator.ge)):  # fmt: skip
-        implement(f"network_{suffix}", _compared(compare))
+        implement(f"network_{suffix}", _comparison(compare))
     implement("network_larger", lambda left, right: left if _key(left) > _key(right) else right)
     implement("network_smaller", lambda left, right: left if _key(left) < _key(right) else right)
     implement("max(inet)", python_aggregate=_extreme(True))
@@ -223,17 +223,17 @@ def _functions() -> None:
     implement("cidr_set_masklen", set_network_length)
     implement("network_network", network)
     implement("inet_to_cidr", network)
-    implement("inet_merge", merged)
-    implement("cidr_abbrev", abbreviated)
+    implement("inet_merge", merge_networks)
+    implement("cidr_abbrev", abbreviate)
     implement("inet_same_family", lambda left, right: family(left) == family(right))
-    implement("network_sub", contained)
+    implement("network_sub", is_subnet)
     implement("network_subeq", contained_or_equal)
-    implement("network_sup", lambda left, right: contained(right, left))
+    implement("network_sup", lambda left, right: is_subnet(right, left))
     implement("network_supeq", lambda left, right: contained_or_equal(right, left))
     implement("network_overlap", overlaps)
     implement("inetand", _bitwise("AND", operator.and_))
     implement("inetor", _bitwise("OR", operator.or_))
-    implement("inetnot", _inverted)
+    implement("inetnot", _invert)
     implement("inetpl", plus)
     implement("int8pl_inet", lambda number, value: plus(value, number))
     implement("inetmi_int8", lambda value, number: plus(value, -number))

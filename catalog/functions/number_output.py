@@ -251,7 +251,7 @@ def _scientific(value: Decimal, digits: int) -> str:
 Formatted = Callable[[NumberDescription], str]
 
 
-def _formatted(template: str, make: Formatted) -> str:
+def _fill_template(template: str, make: Formatted) -> str:
     """The number's text by `make`, laid out. An empty template gives an empty text. Raises 42601."""
     nodes, description = number_template(template)
     form = replace(description)
@@ -283,7 +283,7 @@ def numeric_to_char(value: Decimal, template: str) -> str:
             form.pre += form.multiplier
         return format_numeric(round_to(shifted, form.post))
 
-    return _formatted(template, make)
+    return _fill_template(template, make)
 
 
 def _checked_product(value: int, power_of_ten: int) -> int:
@@ -313,7 +313,7 @@ def _integer_to_char(size: int) -> Callable[[int, str], str]:
                 form.pre += form.multiplier
             return f"{shifted}.{'0' * form.post}" if form.post else str(shifted)
 
-        return _formatted(template, make)
+        return _fill_template(template, make)
 
     return to_char
 
@@ -330,19 +330,19 @@ def _float_to_char(precision: int, rounded: Callable[[float], float]) -> Callabl
                 power = rounded(float(f"1e{form.multiplier}"))  # infinity where there is no such number
                 shifted = rounded(value * power)
                 form.pre += form.multiplier
-            length = len(_fixed(abs(shifted), 0))
+            length = len(_fixed_digits(abs(shifted), 0))
             if length >= precision:
                 form.post = 0
             elif length + form.post > precision:
                 form.post = precision - length
-            return _fixed(shifted, form.post)
+            return _fixed_digits(shifted, form.post)
 
-        return _formatted(template, make)
+        return _fill_template(template, make)
 
     return to_char
 
 
-def _fixed(value: float, digits: int) -> str:
+def _fixed_digits(value: float, digits: int) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -28,7 +28,7 @@ def _context(digits: int) -> Context:
     return Context(prec=max(digits, 20), rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, traps=[])
 
 
-def _limited(wanted: int, *least: int) -> int:
+def _limit_digits(wanted: int, *least: int) -> int:
     """A result's scale: as many digits as wanted, no fewer than the arguments have, within the limits of display."""
     return min(max(wanted, *least, 0), MAX_DISPLAY_SCALE)
 
@@ -61,7 +61,7 @@ def square_root(value: Decimal) -> Decimal:
     if value < 0:
         raise SqlError("2201F", "cannot take square root of a negative number")
     half = int((_weight(value) + 1) * 4 / 2) - 1
-    digits = _limited(_MIN_SIGNIFICANT_DIGITS - half, scale(value))
+    digits = _limit_digits(_MIN_SIGNIFICANT_DIGITS - half, scale(value))
     if not value:
         return rescale(_ZERO, digits)
     # Cut off, not rounded, before the last rounding: two roundings would lift what lies just below a half.
@@ -107,7 +107,7 @@ def exponential(value: Decimal) -> Decimal:
     if not value.is_finite():
         return _ZERO if value == -INFINITY else value
     estimate = min(max(_to_double(value) * _LOG10_E, -_MAX_RESULT_SCALE), _MAX_RESULT_SCALE)
-    return exponential_to_scale(value, _limited(_MIN_SIGNIFICANT_DIGITS - int(estimate), scale(value)))
+    return exponential_to_scale(value, _limit_digits(_MIN_SIGNIFICANT_DIGITS - int(estimate), scale(value)))
 
 
 def estimate_logarithm_weight(value: Decimal) -> int:
@@ -143,7 +143,7 @@ def natural_logarithm(value: Decimal) -> Decimal:
     _check_logarithm(value)
     if not value.is_finite():
         return value
-    digits = _limited(_MIN_SIGNIFICANT_DIGITS - estimate_logarithm_weight(value), scale(value))
+    digits = _limit_digits(_MIN_SIGNIFICANT_DIGITS - estimate_logarithm_weight(value), scale(value))
     return logarithm_to_scale(value, digits)
 
 
@@ -162,7 +162,7 @@ def logarithm(base: Decimal, value: Decimal | None = None) -> Decimal:
     _check_logarithm(value)
     base_weight, value_weight = estimate_logarithm_weight(base), estimate_logarithm_weight(value)
     weight = value_weight - base_weight
-    digits = _limited(_MIN_SIGNIFICANT_DIGITS - weight, scale(base), scale(value))
+    digits = _limit_digits(_MIN_SIGNIFICANT_DIGITS - weight, scale(base), scale(value))
     base_logarithm = logarithm_to_scale(base, max(digits + weight - base_weight + 8, 0))
     if not base_logarithm:
         raise SqlError("22012", "division by zero")
@@ -215,7 +215,7 @@ def power(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def _integer_power(base: Decimal, exponent: int, exponent_scale: int) -> Decimal:
-    digits = _limited(_MIN_SIGNIFICANT_DIGITS, scale(base))
+    digits = _limit_digits(_MIN_SIGNIFICANT_DIGITS, scale(base))
     if not base:
         return rescale(_ONE if exponent == 0 else _ZERO, digits)
     size = base.adjusted() * exponent
@@ -244,7 +244,7 @@ def _fractional_power(base: Decimal, exponent: Decimal) -> Decimal:
             raise overflow()
         return rescale(_ZERO, MAX_DISPLAY_SCALE)
     decimal_weight = int(value * _LOG10_E)
-    digits = _limited(_MIN_SIGNIFICANT_DIGITS - decimal_weight, scale(base), scale(exponent))
+    digits = _limit_digits(_MIN_SIGNIFICANT_DIGITS - decimal_weight, scale(base), scale(exponent))
     local = max(max(digits + decimal_weight, 0) - weight + 8, 0)
     product = rescale(EXACT.multiply(logarithm_to_scale(base, local), exponent), local)
     result = exponential_to_scale(product, digits)
@@ -269,7 +269,7 @@ def factorial(value: int) -> Decimal:
     return Decimal(math.factorial(value))
 
 
-def _scaled(left: Decimal, right: Decimal) -> tuple[int, int, int]:
+def _scale_both(left: Decimal, right: Decimal) -> tuple[int, int, int]:
     """Both without signs, as integers of the longer scale, and that scale."""
     digits = max(scale(left), scale(right))
     if left.adjusted() + right.adjusted() + 2 * digits > _LONG_INTEGER:
@@ -280,14 +280,14 @@ def _scaled(left: Decimal, right: Decimal) -> tuple[int, int, int]:
 def greatest_common_divisor(left: Decimal, right: Decimal) -> Decimal:
     if not (left.is_finite() and right.is_finite()):
         return NAN
-    first, second, digits = _scaled(left, right)
+    first, second, digits = _scale_both(left, right)
     return Decimal(math.gcd(first, second)).scaleb(-digits, EXACT)
 
 
 def least_common_multiple(left: Decimal, right: Decimal) -> Decimal:
     if not (left.is_finite() and right.is_finite()):
         return NAN
-    first, second, digits = _scaled(left, right)
+    first, second, digits = _scale_both(left, right)
     return canonical(Decimal(math.lcm(first, second)).scaleb(-digits, EXACT))
 
 

@@ -77,7 +77,7 @@ class _Part:
         starts = text.startswith
         return end if all(starts(literal, start + at) for at, literal in self._pieces) else -1
 
-    def found(self, text: str, start: int) -> int:
+    def find_end(self, text: str, start: int) -> int:
         """Where the first place from `start` on ends at which the part matches, -1 if there is none."""
         if self._search is not None:
             match = self._search(text, start)
@@ -124,7 +124,7 @@ def _general_matcher(pattern: str) -> Match:
         length, ends = first.length, first.ends
         return lambda text: len(text) == length and ends(text, 0) >= 0
     *middle, last = others
-    searches = [part.found for part in middle]
+    searches = [part.find_end for part in middle]
 
     def match(text: str) -> bool:
         end = first.ends(text, 0)
@@ -169,7 +169,7 @@ def _dangling_matcher(before: str) -> Match:
     wildcards = before[len(kept) :]
     single, percent, more = wildcards.partition("%")
     first, *others = _parts(kept + single)
-    searches = [part.found for part in others]
+    searches = [part.find_end for part in others]
     taken = more.count("_") if percent else 0
 
     def match(text: str) -> bool:
@@ -248,20 +248,20 @@ def _like_side(negated: bool, fold: bool) -> Side:
     return side
 
 
-def _negated(function: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
+def _negate(function: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
     return lambda text, pattern: not function(text, pattern)
 
 
 def _register() -> None:
     for name in ("text", "name"):
         implement(f"{name}like", like, _like_side(negated=False, fold=False))
-        implement(f"{name}nlike", _negated(like), _like_side(negated=True, fold=False))
+        implement(f"{name}nlike", _negate(like), _like_side(negated=True, fold=False))
         implement(f"{name}iclike", ilike, _like_side(negated=False, fold=True))
-        implement(f"{name}icnlike", _negated(ilike), _like_side(negated=True, fold=True))
+        implement(f"{name}icnlike", _negate(ilike), _like_side(negated=True, fold=True))
         mark(Trait.LIKE, f"{name}like", f"{name}nlike")
         mark(Trait.ILIKE, f"{name}iclike", f"{name}icnlike")
         implement(f"ascii_{name}iclike", ascii_ilike)
-        implement(f"ascii_{name}icnlike", _negated(ascii_ilike))
+        implement(f"ascii_{name}icnlike", _negate(ascii_ilike))
     implement("like_escape", like_escape)
     implement("bytealike", _bytes_like)
     implement("byteanlike", lambda value, pattern: not _bytes_like(value, pattern))

@@ -7,7 +7,6 @@ under the session's settings.
 from __future__ import annotations
 
 import functools
-import pathlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,37 +16,13 @@ from catalog.duckdb.types import VARCHAR
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Trait
 from catalog.functions.registry import implement, mark
+from catalog.identifiers import quote_identifier, quote_literal, quote_nullable
 from catalog.memory import room_for
 from catalog.types import lookup, oids
 from catalog.types.base import FormatSettings, TypeRef
 from catalog.types.user import FIRST_USER_OID
 
 Show = Callable[[Any], bytes]
-_PLAIN_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
-
-
-@functools.cache
-def _reserved_words() -> frozenset[str]:
-    """Key words that quote_ident() quotes: all but the unreserved ones."""
-    data = pathlib.Path(__file__).resolve().parent.parent / "data" / "pg_keywords.tsv"
-    rows = (line.split("\t") for line in data.read_text().splitlines()[1:])
-    return frozenset(row[0] for row in rows if row[1] != "U")
-
-
-def quote_identifier(text: str) -> str:
-    """As quote_ident(): in double quotes unless it is a plain lower-case identifier and no reserved word."""
-    if _PLAIN_IDENTIFIER.fullmatch(text) and text not in _reserved_words():
-        return text
-    return '"' + text.replace('"', '""') + '"'
-
-
-def quote_literal(text: str) -> str:
-    quoted = "'" + text.replace("'", "''").replace("\\", "\\\\") + "'"
-    return "E" + quoted if "\\" in text else quoted
-
-
-def quote_nullable(text: str | None) -> str:
-    return "NULL" if text is None else quote_literal(text)
 
 
 # ---- concat ----
@@ -65,7 +40,7 @@ def _builtin_encoder(oid: int, settings: FormatSettings) -> Show:
     return lookup(oid).text_encoder(settings)
 
 
-def _shown(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequence[Any]], list[str | None]]:
+def _text_maker(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequence[Any]], list[str | None]]:
     """Makes the conversion of arguments of these types to texts."""
     references = [ref.oid for ref in types]
 
@@ -79,26 +54,26 @@ def _shown(types: Sequence[TypeRef]) -> Callable[[FormatSettings, Sequence[Any]]
 
 
 def _concat_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-    show = _shown(types)
+    show = _text_maker(types)
 
     def concat(context: CallContext, *values: Any) -> str:
-        return _joined("", [text for text in show(context.format, values) if text is not None])
+        return _join("", [text for text in show(context.format, values) if text is not None])
 
     return concat
 
 
 def _concat_ws_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-    show = _shown(types[1:])
+    show = _text_maker(types[1:])
 
     def concat_ws(context: CallContext, separator: str | None, *values: Any) -> str | None:
         if separator is None:
             return None
-        return _joined(separator, [text for text in show(context.format, values) if text is not None])
+        return _join(separator, [text for text in show(context.format, values) if text is not None])
 
     return concat_ws
 
 
-def _joined(separator: str, texts: Sequence[str]) -> str:
+def _join(separator: str, texts: Sequence[str]) -> str:
     room_for(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
@@ -191,7 +166,7 @@ def _format_text(template: str, arguments: _Arguments) -> str:
         if kind not in "sIL":
             raise SqlError("22023", f'unrecognized format() type specifier "{kind}"',
                            hint='For a single "%" use "%%".')  # fmt: skip
-        text = _converted(kind, arguments.texts[arguments.position(position)])
+        text = _convert(kind, arguments.texts[arguments.position(position)])
         size += max(width, len(text))
         room_for(2 * size)
         result.append(text.ljust(width) if left_aligned else text.rjust(width))
@@ -199,7 +174,7 @@ def _format_text(template: str, arguments: _Arguments) -> str:
     return "".join(result)
 
 
-def _converted(kind: str, text: str | None) -> str:
+def _convert(kind: str, text: str | None) -> str:
     if kind == "L":
         return quote_nullable(text)
     if kind == "I":
@@ -210,7 +185,7 @@ def _converted(kind: str, text: str | None) -> str:
 
 
 def _format_maker(types: Sequence[TypeRef], result: TypeRef) -> Callable[..., object]:
-    show = _shown(types[1:])
+    show = _text_maker(types[1:])
 
     def format_text(context: CallContext, template: str | None, *values: Any) -> str | None:
         if template is None:

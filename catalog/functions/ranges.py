@@ -75,7 +75,7 @@ def contains(known: RangeType) -> Callable[..., bool]:
     return decide
 
 
-def _contained(known: RangeType) -> Callable[..., bool]:
+def _is_within(known: RangeType) -> Callable[..., bool]:
     inside = contains(known)
     return lambda one, other: inside(other, one)
 
@@ -109,14 +109,14 @@ def adjacent(known: RangeType) -> Callable[..., bool]:
     return lambda one, other: not (one.empty or other.empty) and (_meet(known, one, other) or _meet(known, other, one))
 
 
-def _compared(known: RangeType) -> Callable[..., int]:
+def _order_of(known: RangeType) -> Callable[..., int]:
     key: Any = known.sort_key()
     return lambda one, other: (key(one) > key(other)) - (key(one) < key(other))
 
 
 def _comparison(decide: Callable[[int], bool]) -> Maker:
     def make(known: RangeType) -> Callable[..., object]:
-        compared = _compared(known)
+        compared = _order_of(known)
         return lambda one, other: decide(compared(one, other))
 
     return _of_first(make)
@@ -191,7 +191,7 @@ implement("range_upper_inc", lambda value: value.upper_inclusive)
 implement("range_lower_inf", lambda value: value.lower is None and not value.empty)
 implement("range_upper_inf", lambda value: value.upper is None and not value.empty)
 implement("range_contains", python_for_types=_of_first(contains))
-implement("range_contained_by", python_for_types=_of_first(_contained))
+implement("range_contained_by", python_for_types=_of_first(_is_within))
 implement("range_contains_elem", python_for_types=_has_element)
 implement("elem_contained_by_range", python_for_types=_element_of)
 implement("range_overlaps", python_for_types=_of_first(lambda known: lambda one, other: overlap(known, one, other)))
@@ -202,7 +202,7 @@ implement("range_union", python_for_types=_of_first(_union))
 implement("range_intersect", python_for_types=_of_first(intersection))
 implement("range_minus", python_for_types=_of_first(_difference))
 implement("range_merge", python_for_types=_of_first(lambda known: lambda one, other: _span(known, one, other)))
-implement("range_cmp", python_for_types=_of_first(_compared))
+implement("range_cmp", python_for_types=_of_first(_order_of))
 implement("range_eq", python_for_types=_comparison(lambda order: order == 0))
 implement("range_ne", python_for_types=_comparison(lambda order: order != 0))
 implement("range_lt", python_for_types=_comparison(lambda order: order < 0))

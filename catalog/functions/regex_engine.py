@@ -285,7 +285,7 @@ class _Text:
 
     # -- dissect --
 
-    def derived(self, node: Node, start: int, maximum: int | None, make: Callable[[], Node]) -> Node:
+    def derive(self, node: Node, start: int, maximum: int | None, make: Callable[[], Node]) -> Node:
         """A node made once, so that `ends` may remember it by identity."""
         key = (id(node), start, maximum)
         found = self.rests.get(key)
@@ -310,7 +310,7 @@ class _Text:
             self.spans[node.number] = (begin, end)
             return True
         if isinstance(node, Sequence) and len(node.items) > 1:
-            rest = self.derived(node, 1, 0, lambda: Sequence(node.items[1:]))
+            rest = self.derive(node, 1, 0, lambda: Sequence(node.items[1:]))
             return self.split(node.items[0], rest, begin, end, _likes_longest(node.items[0]))
         if isinstance(node, Sequence):
             return self.dissect(node.items[0], begin, end) if node.items else begin == end
@@ -335,7 +335,7 @@ class _Text:
                 # Only the last round's groups are kept, so the rounds before it are one part, and it takes the rest.
                 most = None if node.maximum is None else node.maximum - 1
                 least, plain = node.minimum - 1, _without_groups
-                before = self.derived(
+                before = self.derive(
                     node, least, most, lambda: Repeat(plain(node.item), least, most, node.greedy, node.fixed)
                 )
                 return self.split(before, node.item, begin, end, _likes_longest(node))
@@ -366,9 +366,7 @@ class _Text:
     def remaining(self, node: Repeat, minimum: int, maximum: int | None) -> Node:
         if (minimum, maximum) == (node.minimum, node.maximum):
             return node
-        return self.derived(
-            node, minimum, maximum, lambda: Repeat(node.item, minimum, maximum, node.greedy, node.fixed)
-        )
+        return self.derive(node, minimum, maximum, lambda: Repeat(node.item, minimum, maximum, node.greedy, node.fixed))
 
     def next_round(self, node: Repeat, rest: Node, at: int, end: int, longest: bool) -> int:
         for middle in sorted(self.ends(node.item, at), reverse=longest):
@@ -455,14 +453,14 @@ class Regex:
         if not self._linear_known:
             source = None if self.expression.has_references else _linear_source(self.expression.root)
             if source is not None:
-                source = self._taken(source)
+                source = self._accepted_source(source)
                 _remembered.add(len(source or ""))
             self._linear, self._linear_known = source, True
         if self._linear is not None and len(self._linear) > LONG_LINEAR:
             long_step()
         return self._linear
 
-    def _taken(self, source: str) -> str | None:
+    def _accepted_source(self, source: str) -> str | None:
         if len(source) > LONG_LINEAR:
             long_step()
         try:
@@ -519,7 +517,7 @@ class Regex:
 
 
 class _Remembered:
-    """How large the compiled expressions are that `compiled` remembers, about, in bytes."""
+    """How large the compiled expressions are that `compile_regex` remembers, about, in bytes."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -527,7 +525,7 @@ class _Remembered:
     def add(self, characters: int) -> None:
         """There are so many more characters of sources: all is forgotten before it is too much."""
         if self.size > REMEMBERED:
-            compiled.cache_clear()
+            compile_regex.cache_clear()
             re.purge()  # which remembers 512 of its own
             self.size = 0
         self.size += characters * EACH
@@ -537,7 +535,7 @@ _remembered = _Remembered()
 
 
 @functools.lru_cache(maxsize=512)
-def compiled(
+def compile_regex(
     pattern: str, ignore_case: bool, newlines: tuple[bool, bool], expanded: bool, literal: bool, ascii_only: bool
 ) -> Regex:
     """The compiled form of a pattern under its options; the last 512 are remembered, or fewer. Raises 2201B."""
@@ -555,4 +553,4 @@ class AsciiPattern(str):
 def regex(pattern: str, options: Options) -> Regex:
     newlines = (options.dot_excludes_newline, options.anchors_at_lines)
     ascii_only = isinstance(pattern, AsciiPattern)
-    return compiled(pattern, options.ignore_case, newlines, options.expanded, options.literal, ascii_only)
+    return compile_regex(pattern, options.ignore_case, newlines, options.expanded, options.literal, ascii_only)

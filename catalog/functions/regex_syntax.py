@@ -22,7 +22,7 @@ from catalog.functions.character_classes import (
     both_cases,
     classes,
     complement,
-    normalized,
+    normalize_ranges,
 )
 
 _MAX_REPEAT = 255
@@ -219,12 +219,12 @@ class _Parser:
     def branch(self) -> Node:
         items: list[Node] = []
         while self.peek() not in ("", "|", ")"):
-            items.append(self.quantified())
+            items.append(self.quantified_atom())
             if len(items) > MOST_IN_A_ROW:
                 raise too_complex()
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
-    def quantified(self) -> Node:
+    def quantified_atom(self) -> Node:
         item = self.atom()
         start = self.position
         bounds = self.bounds()
@@ -413,10 +413,10 @@ class _Parser:
             self.member(ranges, first)
             first = False
         self.position += 1
-        found = self.in_both_cases(normalized(ranges))
+        found = self.in_both_cases(normalize_ranges(ranges))
         if negated:
             if self.options.dot_excludes_newline:
-                found = normalized((*found, *_NEWLINE))
+                found = normalize_ranges((*found, *_NEWLINE))
             found = complement(found)
         return Characters(found)
 

@@ -16,13 +16,13 @@ from catalog.functions.geometry import (
     closest_to_segment,
     contains,
     distance,
-    divided,
+    divide_points,
     greater,
     hypotenuse,
     less,
     middle,
     minus,
-    multiplied,
+    multiply_points,
     on_segment,
     overlap,
     plus,
@@ -146,7 +146,7 @@ def _on_path(point: Point, path: Path) -> bool:
     return any(on_segment(side, point) for side in _sides(path.points, False))
 
 
-def _joined(one: Path, other: Path) -> Path | None:
+def _join_paths(one: Path, other: Path) -> Path | None:
     return None if one.closed or other.closed else Path(one.points + other.points, False)
 
 
@@ -174,11 +174,11 @@ implement("path_n_gt", lambda one, other: len(one.points) > len(other.points))
 implement("path_n_eq", lambda one, other: len(one.points) == len(other.points))
 implement("path_n_le", lambda one, other: len(one.points) <= len(other.points))
 implement("path_n_ge", lambda one, other: len(one.points) >= len(other.points))
-implement("path_add", _joined)
+implement("path_add", _join_paths)
 implement("path_add_pt", _each_point(plus))
 implement("path_sub_pt", _each_point(minus))
-implement("path_mul_pt", _each_point(multiplied))
-implement("path_div_pt", _each_point(divided))
+implement("path_mul_pt", _each_point(multiply_points))
+implement("path_div_pt", _each_point(divide_points))
 implement("path_poly", _as_polygon)
 implement("poly_path", lambda polygon: Path(polygon.points, True))
 implement("on_ppath", _on_path)
@@ -428,11 +428,11 @@ implement("circle_add_pt", lambda circle, point: Circle(plus(circle.center, poin
 implement("circle_sub_pt", lambda circle, point: Circle(minus(circle.center, point), circle.radius))
 implement(
     "circle_mul_pt",
-    lambda circle, point: Circle(multiplied(circle.center, point), times(circle.radius, hypotenuse(*point))),
+    lambda circle, point: Circle(multiply_points(circle.center, point), times(circle.radius, hypotenuse(*point))),
 )
 implement(
     "circle_div_pt",
-    lambda circle, point: Circle(divided(circle.center, point), divide(circle.radius, hypotenuse(*point))),
+    lambda circle, point: Circle(divide_points(circle.center, point), divide(circle.radius, hypotenuse(*point))),
 )
 implement("circle_area", _area)
 implement("circle_diameter", lambda circle: times(circle.radius, 2.0))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.registry import implements
 from catalog.privileges import acts_as, may
-from catalog.schema import READ_ALL_STATS_OID, Catalog, Database, Role, Tablespace
+from catalog.schema import READ_ALL_STATS_OID, Database, Role, Tablespace
 
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -115,17 +116,17 @@ def _named_tablespace_size(call: CallContext, name: str) -> int | None:
 
 
 @implements("pg_stat_get_tuples_inserted", needs_session=True)
-def _inserted(call: CallContext, oid: int) -> int:
+def _inserted_rows(call: CallContext, oid: int) -> int:
     return _surroundings(call).rows_written("inserted", oid)
 
 
 @implements("pg_stat_get_tuples_updated", needs_session=True)
-def _updated(call: CallContext, oid: int) -> int:
+def _updated_rows(call: CallContext, oid: int) -> int:
     return _surroundings(call).rows_written("updated", oid)
 
 
 @implements("pg_stat_get_tuples_deleted", needs_session=True)
-def _deleted(call: CallContext, oid: int) -> int:
+def _deleted_rows(call: CallContext, oid: int) -> int:
     return _surroundings(call).rows_written("deleted", oid)
 
 

@@ -2,36 +2,28 @@
 
 The Python sides, which serve statements without tables and arguments that are constants. Over many rows the same
 functions are sub-queries on virtual tables (catalog/system/lookups.py); those that have no Python side here exist only
-there. `_shown` and `_read` are the output and input of the reg types, which print and read names.
+there. `_show_name` and `_read` are the output and input of the reg types, which print and read names.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from catalog import collations, privileges, types
+from catalog.catalog import Catalog
 from catalog.encodings import BY_NUMBER, encoding_named
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext, Function, Trait
-from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import declare, function_oids, implement, implements, mark
-from catalog.schema import (
-    Catalog,
-    Composite,
-    Database,
-    Domain,
-    Index,
-    Role,
-    Routine,
-    Schema,
-    Sequence,
-    Table,
-    Tablespace,
-    View,
-)
+from catalog.functions.system_lookups import found_name
+from catalog.identifiers import canonical_name, quote_identifier
+from catalog.schema import Composite, Database, Domain, Index, Role, Routine, Schema, Sequence, Table, Tablespace, View
+from catalog.system import definitions
+from catalog.system.names import function_names, operator_names
+from catalog.system.objects import qualified_name, schema_name
+from catalog.system.relations import FUNCTION_NAMES, OPERATOR_NAMES, system_view_text
 from catalog.types import lookup, oids
 from catalog.types.base import Array
 from catalog.types.user import FIRST_ADDED_OID
@@ -98,14 +90,14 @@ def _services(call: CallContext) -> _Services:
 @implements("current_schema", needs_session=True)
 def _current_schema(call: CallContext) -> str | None:
     services, named = _services(call), _session(call).search_path
-    names = (_schema_name(services.catalog, oid) for oid in services.path)
+    names = (schema_name(services.catalog, oid) for oid in services.path)
     return next((name for name in names if _is_named(services, named, name)), None)
 
 
 @implements("current_schemas", needs_session=True)
 def _current_schemas(call: CallContext, implicit: bool) -> Array:
     services, named = _services(call), _session(call).search_path
-    names = [_schema_name(services.catalog, oid) for oid in services.path]
+    names = [schema_name(services.catalog, oid) for oid in services.path]
     return Array.of(tuple(name for name in names if implicit or _is_named(services, named, name)))
 
 
@@ -114,12 +106,6 @@ def _is_named(services: _Services, named: tuple[str, ...], schema: str) -> bool:
     if schema == services.temporary_schema:
         return "pg_temp" in named
     return schema != "pg_catalog" or schema in named
-
-
-def _schema_name(catalog: Catalog, oid: int) -> str:
-    from catalog.system.objects import schema_name
-
-    return schema_name(catalog, oid)
 
 
 implement("current_database", lambda call: _session(call).database_name, needs_session=True)
@@ -238,8 +224,6 @@ def _client_encoding(call: CallContext) -> str:
 
 @implements("format_type", needs_session=True)
 def shown_type(call: CallContext, oid: int | None, typmod: int | None) -> str | None:
-    from catalog.system import definitions
-
     services = _services(call)
     return None if oid is None else definitions.type_name(services.catalog, services.path, oid, typmod)
 
@@ -297,18 +281,6 @@ def size_pretty(size: Any) -> str:
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 
-def canonical_name(text: str) -> str:
-    """A possibly qualified name in the spelling that quote_ident gives its parts: 'S."T"' is 's."T"'. The brackets of
-    an array type stay behind it."""
-    text = text.strip()
-    if text.endswith("[]"):
-        return canonical_name(text[:-2]) + "[]"
-    if re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*", text):
-        return ".".join(quote_identifier(part) for part in text.split("."))
-    parts = re.findall(r'\s*(?:"((?:[^"]|"")+)"|([^".\s]+(?: [^".]+)*))\s*(?:\.|$)', text)
-    return ".".join(quote_identifier(quoted.replace('""', '"') if quoted else plain.lower()) for quoted, plain in parts)
-
-
 declare(
     Function(
         9900, "shoal_canonical_name", "shoal_canonical_name", "f", True, False, "i", (oids.TEXT,), oids.TEXT, 0, 0
@@ -330,7 +302,7 @@ for _trait in (Trait.LEADER, Trait.ALL_TABLESPACES):
     mark(_trait, "shoal_checkpoint", "shoal_check", "shoal_check_indexes")
 
 
-def _shown(type_oid: int, call: CallContext, oid: int) -> str:
+def _show_name(type_oid: int, call: CallContext, oid: int) -> str:
     """A reg type's value as its name; '-' for 0, the number if there is no such object."""
     if oid == 0:
         return "0" if type_oid in oids.OPERATOR_NAMES else "-"
@@ -339,19 +311,14 @@ def _shown(type_oid: int, call: CallContext, oid: int) -> str:
 
 def _added_name(type_oid: int, call: CallContext, oid: int) -> str | None:
     """A function or operator of an extension or of a user."""
-    from catalog.functions.system_lookups import found_name
-    from catalog.system import relations
-
     if oid < FIRST_ADDED_OID or type_oid not in (oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR):
         return None
     wanted = "signature" if type_oid in oids.SIGNATURES else "shown"
     of_functions = type_oid in oids.FUNCTION_NAMES
-    return found_name(call, relations.FUNCTION_NAMES if of_functions else relations.OPERATOR_NAMES, wanted, oid)
+    return found_name(call, FUNCTION_NAMES if of_functions else OPERATOR_NAMES, wanted, oid)
 
 
 def _names(type_oid: int, services: _Services, oid: int) -> str | None:
-    from catalog.system import definitions
-
     catalog, path = services.catalog, services.path
     if type_oid == oids.REGTYPE:
         name = definitions.type_name(catalog, path, oid)
@@ -370,16 +337,14 @@ def _names(type_oid: int, services: _Services, oid: int) -> str | None:
 @functools.cache
 def _builtin_names(type_oid: int) -> dict[int, str]:
     """Names of functions and operators as regproc, regprocedure, regoper or regoperator shows them."""
-    from catalog.system import names
-
     wanted = "signature" if type_oid in oids.SIGNATURES else "shown"
-    source = names.function_names if type_oid in oids.FUNCTION_NAMES else names.operator_names
+    source = function_names if type_oid in oids.FUNCTION_NAMES else operator_names
     columns = cast("dict[str, list[Any]]", source([], cast(Any, None)))
     return dict(zip(columns["oid"], columns[wanted], strict=True))
 
 
 for _oid, _name in _REG_TYPES.items():
-    implement(f"{_name}out", functools.partial(_shown, _oid), needs_session=True)
+    implement(f"{_name}out", functools.partial(_show_name, _oid), needs_session=True)
 
 
 def _read(type_oid: int, call: CallContext, text: str) -> int:
@@ -409,8 +374,6 @@ def _user_by_id(call: CallContext, oid: int) -> str:
 
 @implements("pg_table_is_visible", needs_session=True)
 def _table_is_visible(call: CallContext, oid: int) -> bool | None:
-    from catalog.system import definitions
-
     services = _services(call)
     found = definitions.find_relation(services.catalog, oid)
     if found is not None:
@@ -426,9 +389,6 @@ def _table_is_visible(call: CallContext, oid: int) -> bool | None:
 
 @implements("pg_get_viewdef", "pg_get_viewdef_ext", needs_session=True)
 def _view_definition(call: CallContext, oid: int, pretty: bool = False) -> str | None:
-    from catalog.system import definitions
-    from catalog.system.relations import system_view_text
-
     services = _services(call)
     found = definitions.find_relation(services.catalog, oid)
     if not isinstance(found, View | Table) or found.query is None:
@@ -443,8 +403,6 @@ def _view_definition_by_name(call: CallContext, name: str, pretty: bool = False)
 
 @implements("pg_get_indexdef", "pg_get_indexdef_ext", needs_session=True)
 def _index_definition(call: CallContext, oid: int, column: int = 0, pretty: bool = False) -> str | None:
-    from catalog.system import definitions
-
     services: Any = _services(call)
     found = services.catalog.get(oid)
     if not isinstance(found, Index):
@@ -457,8 +415,6 @@ def _index_definition(call: CallContext, oid: int, column: int = 0, pretty: bool
 
 @implements("pg_get_constraintdef", "pg_get_constraintdef_ext", needs_session=True)
 def _constraint_definition(call: CallContext, oid: int, pretty: bool = False) -> str | None:
-    from catalog.system import definitions
-
     services: Any = _services(call)
     for table in services.catalog.tables():
         for constraint in table.constraints:
@@ -473,9 +429,6 @@ def _constraint_definition(call: CallContext, oid: int, pretty: bool = False) ->
 
 @implements("pg_get_serial_sequence", needs_session=True)
 def _serial_sequence(call: CallContext, table_name: str, column_name: str) -> str | None:
-    from catalog.system import definitions
-    from catalog.system.objects import qualified_name
-
     services = _services(call)
     oid = services.read_name(oids.REGCLASS, table_name)
     columns = getattr(definitions.find_relation(services.catalog, oid), "columns", ())
@@ -564,8 +517,6 @@ def _may(call: CallContext, user: Role | None, owner: int) -> bool:
 
 
 def _on_relation(kind: str, call: CallContext, user: Role | None, relation: str | int, text: str) -> bool | None:
-    from catalog.system import definitions
-
     services = _services(call)
     words = _check_privilege(kind, text)
     oid = services.read_name(oids.REGCLASS, relation) if isinstance(relation, str) else relation

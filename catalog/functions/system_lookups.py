@@ -18,6 +18,7 @@ from catalog.functions.registry import implement, implements
 from catalog.schema import VirtualTable
 from catalog.system import derived_oids
 from catalog.system import relations as internal
+from catalog.system.lookups import DEFAULT_PRIVILEGES, PRIVILEGE_WORDS
 from catalog.types.base import Array
 from catalog.types.user import FIRST_ADDED_OID
 
@@ -188,8 +189,6 @@ _ACL_ITEM = re.compile(r"(.*)=([A-Za-z*]*)/(.*)")
 
 @implements("acldefault_sql", needs_session=True)
 def _default_acl(call: CallContext, kind: str, owner: int) -> Array | None:
-    from catalog.system.lookups import DEFAULT_PRIVILEGES
-
     name = next((row[2] for row in find(call, internal.ROLE_NAMES, "oid", owner)), None)
     if name is None or kind not in DEFAULT_PRIVILEGES:
         return None if name is None else Array.of(())
@@ -200,8 +199,6 @@ def _default_acl(call: CallContext, kind: str, owner: int) -> Array | None:
 
 @implements("aclexplode", needs_session=True)
 def _exploded_acl(call: CallContext, acl: Array) -> list[Row]:
-    from catalog.system.lookups import PRIVILEGE_WORDS
-
     found: list[Row] = []
     for item in acl.elements:
         parts = _ACL_ITEM.fullmatch(str(item))

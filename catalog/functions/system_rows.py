@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from catalog import types
+from catalog.catalog import Catalog
 from catalog.functions.base import CallContext, Function
 from catalog.functions.registry import declare, implement, implements
-from catalog.schema import Catalog, Index, Table
+from catalog.schema import Index, Table
 from catalog.types import oids
 from catalog.types.base import Array, Interval
 
@@ -125,7 +126,7 @@ def _own(
         implement(name, python)
 
 
-def _expanded(array: Array) -> Iterable[tuple[object, int]]:
+def _expand(array: Array) -> Iterable[tuple[object, int]]:
     return ((item, number) for number, item in enumerate(array.elements, 1))
 
 
@@ -188,7 +189,7 @@ def _through_domain(own: int, kind: str, base: int) -> int:
 
 
 _own(
-    9910, "_pg_expandarray", (_ANYARRAY,), _RECORD, _expanded,
+    9910, "_pg_expandarray", (_ANYARRAY,), _RECORD, _expand,
     output_names=("x", "n"), output_types=(_ANYELEMENT, oids.INT4),
 )  # fmt: skip
 _own(9911, "_pg_index_position", (oids.OID, oids.INT2), oids.INT4, None)

@@ -91,7 +91,7 @@ def substring(text: Sliced, start: int, length: int | None = None) -> Sliced:
     return text[max(start - 1, 0) : max(end - 1, 0)]
 
 
-def left(text: str, count: int) -> str:
+def left_part(text: str, count: int) -> str:
     return text[:count]
 
 
@@ -311,7 +311,7 @@ def _lengths() -> None:
 def _parts() -> None:
     implement("text_substr", substring, _SUBSTRING_SQL)
     implement("text_substr_no_len", substring, once("substring({0}, " + _FIRST + ")"))
-    implement("text_left", left, "left({0}, {1})")
+    implement("text_left", left_part, "left({0}, {1})")
     implement("text_right", right, once("(CASE WHEN {1} = -2147483648 THEN {0} ELSE right({0}, {1}) END)"))
     implement("textpos", position, "CAST(strpos({0}, {1}) AS INTEGER)")
     implement("textoverlay", overlay)

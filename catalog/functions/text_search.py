@@ -184,12 +184,12 @@ implement("tsvector_concat", lambda left, right: print_vector(vectors.join_vecto
 implement("tsvector_to_array", lambda value: Array.of(tuple(vector_of(value))))
 
 
-def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[str, str], bool]:
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[str, str], bool]:
     return lambda left, right: compare(vectors.sort_key(left), vectors.sort_key(right))
 
 
 for _name, _compare_keys in (("lt", operator.lt), ("le", operator.le), ("gt", operator.gt), ("ge", operator.ge)):
-    implement(f"tsvector_{_name}", _ordered(_compare_keys))
+    implement(f"tsvector_{_name}", _comparison(_compare_keys))
 for _type in ("tsvector", "tsquery"):
     implement(f"{_type}_eq", lambda left, right: left == right)
     implement(f"{_type}_ne", lambda left, right: left != right)
@@ -204,7 +204,7 @@ def _compare(left: str, right: str) -> int:
 # ---- queries --------------------------------------------------------------------------------------------------------
 
 
-def _joined(sign: str) -> Callable[..., str]:
+def _join_queries(sign: str) -> Callable[..., str]:
     def join(left: str, right: str, distance: int = 1) -> str:
         if sign == PHRASE and not 0 <= distance <= queries.MOST_DISTANCE:
             raise queries.bad_distance()
@@ -217,15 +217,15 @@ def _joined(sign: str) -> Callable[..., str]:
 
 
 @implements("tsquery_not")
-def _negated(value: str) -> str:
+def _negate(value: str) -> str:
     query = query_of(value)
     return "" if query is None else queries.print_query(Operation(NOT, None, query))
 
 
-implement("tsquery_and", _joined(AND))
-implement("tsquery_or", _joined(OR))
-implement("tsquery_phrase", _joined(PHRASE))
-implement("tsquery_phrase_distance", _joined(PHRASE))
+implement("tsquery_and", _join_queries(AND))
+implement("tsquery_or", _join_queries(OR))
+implement("tsquery_phrase", _join_queries(PHRASE))
+implement("tsquery_phrase_distance", _join_queries(PHRASE))
 implement("tsquery_numnode", lambda value: sum(1 for _ in queries.nodes(query_of(value))))
 
 # ---- matching -------------------------------------------------------------------------------------------------------
@@ -272,10 +272,10 @@ def _ranks(source: str, rank: Callable[[Sequence[float], Vector, Query | None, i
     def plain(vector: str, query: str, method: int = 0) -> float:
         return rank(ranking.WEIGHTS, vector_of(vector), query_of(query), method)
 
-    def weighted(weights: Array, vector: str, query: str, method: int = 0) -> float:
+    def weighted_rank(weights: Array, vector: str, query: str, method: int = 0) -> float:
         return rank(_weights(weights), vector_of(vector), query_of(query), method)
 
-    for suffix, function in (("tt", plain), ("ttf", plain), ("wtt", weighted), ("wttf", weighted)):
+    for suffix, function in (("tt", plain), ("ttf", plain), ("wtt", weighted_rank), ("wttf", weighted_rank)):
         implement(f"{source}_{suffix}", function)
 
 
@@ -293,16 +293,16 @@ def _json_headline(show: Callable[[object], str]) -> Callable[..., str]:
     """Every string in a JSON text by its headline."""
 
     def make(configuration: str, text: str, query: str, options: str = "") -> str:
-        def changed(node: object) -> object:
+        def change(node: object) -> object:
             if isinstance(node, Pairs):
-                return Pairs((key, changed(value)) for key, value in node)
+                return Pairs((key, change(value)) for key, value in node)
             if isinstance(node, list):
-                return [changed(value) for value in node]
+                return [change(value) for value in node]
             if isinstance(node, str) and not isinstance(node, Number):
                 return _headline(configuration, node, query, options)
             return node
 
-        return show(changed(decode_json(text)))
+        return show(change(decode_json(text)))
 
     return make
 

@@ -1,5 +1,6 @@
 """pg_catalog and information_schema: relations whose rows are computed from the catalog and the running node.
 
+    parts         imports all of these, so that each has registered what it has; the relations
     relations     the relations that there are, from catalog/data; the internal ones of catalog functions
     content       parts, slices and scopes: how a relation's columns come about and how long they are kept
     objects       pg_class, pg_attribute, pg_type, pg_index, pg_constraint, ...: the objects of a database
@@ -24,32 +25,3 @@
 
 A relation without a part is empty: nothing of its kind exists here (triggers, publications, foreign tables, ...).
 """
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-from catalog.schema import View, VirtualTable
-from catalog.system import (  # noqa: F401 - each registers its parts
-    addresses,
-    builtin,
-    collations,
-    extensions,
-    identities,
-    live,
-    names,
-    object_descriptions,
-    objects,
-    partitions,
-    routines,
-    shared,
-    user_types,
-)
-from catalog.system.relations import system_relations
-
-virtual_tables: Mapping[tuple[int, str], VirtualTable] = {
-    key: relation for key, relation in system_relations().items() if isinstance(relation, VirtualTable)
-}
-system_views: Mapping[tuple[int, str], View] = {
-    key: relation for key, relation in system_relations().items() if isinstance(relation, View)
-}

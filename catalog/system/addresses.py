@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol, cast
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
-from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import implements
 from catalog.functions.system_lookups import find
-from catalog.schema import Catalog, Composite, Index, Relation, Table, View, VirtualTable
+from catalog.identifiers import quote_identifier
+from catalog.schema import Composite, Index, Relation, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system import derived_oids
 from catalog.system import relations as internal

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from catalog import types
-from catalog.schema import Catalog, Index, Role, Routine, Schema, Table, View, VirtualTable
+from catalog.catalog import Catalog
+from catalog.schema import Index, Role, Routine, Schema, Table, View, VirtualTable
 from catalog.schema import Sequence as SequenceObject
 from catalog.system.relations import system_relations
 from catalog.types.base import EMPTY_ARRAY

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog import collations, types
-from catalog.functions.quotes import quote_identifier, quote_literal
+from catalog.catalog import Catalog
 from catalog.functions.registry import operator
+from catalog.identifiers import quote_identifier, quote_literal
 from catalog.operator_classes import operator_class
-from catalog.schema import Catalog, Constraint, Index, IndexColumn, Relation, Sequence, Table, View
+from catalog.schema import Constraint, Index, IndexColumn, Relation, Sequence, Table, View
 from catalog.system import derived_oids
 from catalog.system.content import Surroundings
 from catalog.system.objects import index_columns, qualified_name

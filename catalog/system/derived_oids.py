@@ -7,7 +7,7 @@ with pg_depend.
 
 from __future__ import annotations
 
-from catalog.schema import Catalog
+from catalog.catalog import Catalog
 
 RANGE = 1 << 28
 ROW_TYPES = 2 * RANGE

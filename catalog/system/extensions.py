@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from catalog.extensions import available, types_of
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.schema import Extension
 from catalog.system import derived_oids
 from catalog.system import relations as internal

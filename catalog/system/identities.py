@@ -12,18 +12,18 @@ from functools import cache
 from typing import Any, cast
 
 from catalog import types
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.extensions import types_of
 from catalog.functions import registry
 from catalog.functions.base import CallContext
 from catalog.functions.duckdb_errors import sql_error_call_of
-from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import implements
 from catalog.functions.system_lookups import find
+from catalog.identifiers import quote_identifier
 from catalog.schema import (
     SEQUENCE_COLUMNS,
     USER_TYPES,
-    Catalog,
     Collation,
     Composite,
     Database,
@@ -326,18 +326,18 @@ def _cast(catalog: Catalog, row: _Line, schema: str) -> Row:
 def _of_method(kind: int, word: str, prefix: str) -> Callable[[Catalog, _Line, str], Row]:
     """Operator classes and families."""
 
-    def made(catalog: Catalog, row: _Line, schema: str) -> Row:
+    def make(catalog: Catalog, row: _Line, schema: str) -> Row:
         name, method = row[f"{prefix}name"] or "", _methods()[row[f"{prefix}method"] or ""]
         parts = (word, schema, quote_identifier(name), f"{_plain(schema, name)} USING {quote_identifier(method)}")
         return kind, int(row["oid"] or 0), 0, parts, (method, schema, name), ()
 
-    return made
+    return make
 
 
 def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Catalog, _Line, str], Row]:
     """Operators and functions of families."""
 
-    def made(catalog: Catalog, row: _Line, schema: str) -> Row:
+    def make(catalog: Catalog, row: _Line, schema: str) -> Row:
         name, method = _families()[row[f"{prefix}family"] or ""]
         sides = tuple(type_identity(catalog, int(row[f"{prefix}{side}type"] or 0)) for side in ("left", "right"))
         place = f"{_plain(schema, name)} USING {quote_identifier(method)}"
@@ -345,7 +345,7 @@ def _in_family(kind: int, word: str, prefix: str, number: str) -> Callable[[Cata
         names = (method, schema, name, row[number] or "")
         return kind, int(row["oid"] or 0), 0, (f"{word} of access method", None, None, shown), names, sides
 
-    return made
+    return make
 
 
 _FROM_FILES: dict[str, Callable[[Catalog, _Line, str], Row]] = {

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import abc
 
 from catalog import privileges, types
+from catalog.catalog import Catalog
 from catalog.functions import registry
-from catalog.functions.quotes import quote_identifier
-from catalog.functions.system import canonical_name
+from catalog.identifiers import canonical_name, quote_identifier
 from catalog.privileges import acts_as
-from catalog.schema import Catalog, Database, Index, Parameter, Role, Routine, Sequence, Table, Tablespace, View
+from catalog.schema import Database, Index, Parameter, Role, Routine, Sequence, Table, Tablespace, View
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import (
@@ -438,7 +438,7 @@ def _sequence_values(_: list[Item], surroundings: Surroundings) -> Columns:
     found = surroundings.live.sequence_values()
     catalog, user = surroundings.catalog, surroundings.user
 
-    def denied(oid: int) -> str | None:
+    def denial(oid: int) -> str | None:
         """The name of a sequence that the user may not look at."""
         item = catalog.get(oid)
         if (
@@ -453,7 +453,7 @@ def _sequence_values(_: list[Item], surroundings: Surroundings) -> Columns:
     return {
         "oid": [oid for oid, _ in found],
         "last": [value for _, value in found],
-        "denied": [denied(oid) for oid, _ in found],
+        "denied": [denial(oid) for oid, _ in found],
     }
 
 

@@ -10,19 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from catalog.schema import (
-    FIRST_USER_OID,
-    USER_TYPES,
-    Catalog,
-    Composite,
-    Enum,
-    Extension,
-    Index,
-    Routine,
-    Schema,
-    Table,
-    View,
-)
+from catalog.catalog import Catalog
+from catalog.schema import FIRST_USER_OID, USER_TYPES, Composite, Enum, Extension, Index, Routine, Schema, Table, View
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.content import system_table

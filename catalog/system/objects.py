@@ -10,13 +10,14 @@ from collections.abc import Sequence as Seq
 from functools import cache
 
 from catalog import partitions, types
-from catalog.functions.quotes import quote_identifier
+from catalog.catalog import Catalog
+from catalog.functions.registry import functions_named
+from catalog.identifiers import quote_identifier
 from catalog.operator_classes import METHODS, default_class
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
     SEQUENCE_COLUMNS,
-    Catalog,
     Column,
     Constraint,
     Index,
@@ -362,9 +363,7 @@ def _row_array_types(items: list[Item], _: Surroundings) -> Columns:
 
 
 def _source_oid(name: str) -> int:
-    from catalog.functions import registry
-
-    return registry.functions_named(name)[0].oid
+    return functions_named(name)[0].oid
 
 
 # ---- pg_index, pg_constraint ----------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from catalog import partitions
+from catalog.catalog import Catalog
 from catalog.operator_classes import default_class
-from catalog.schema import Catalog, Index, Table
+from catalog.schema import Index, Table
 from catalog.system import relations as internal
 from catalog.system.content import Columns, Item, Items, Surroundings, content
 from catalog.system.objects import collation_of_type, expression_tree

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from catalog import types
+from catalog.catalog import Catalog
 from catalog.functions import registry
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.routines import function_in
-from catalog.schema import PG_CATALOG_OID, Catalog, Routine, RoutineArgument
+from catalog.schema import PG_CATALOG_OID, Routine, RoutineArgument
 from catalog.system import derived_oids
 from catalog.system import relations as internal
 from catalog.system.builtin import SQL

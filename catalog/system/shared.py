@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
+from catalog.catalog import Catalog
 from catalog.privileges import owner_of, roles_of
-from catalog.schema import (
-    BOOTSTRAP_ROLE_OID,
-    DEFAULT_TABLESPACE_OID,
-    Catalog,
-    Database,
-    Parameter,
-    Role,
-    Schema,
-    Tablespace,
-)
+from catalog.schema import BOOTSTRAP_ROLE_OID, DEFAULT_TABLESPACE_OID, Database, Parameter, Role, Schema, Tablespace
 from catalog.system import derived_oids
 from catalog.system.content import Columns, Item, Items, Surroundings, content, shared_objects
 from catalog.system.relations import ROLE_GROUPS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from catalog import types
-from catalog.functions.quotes import quote_identifier
+from catalog.functions.registry import functions_named
+from catalog.identifiers import quote_identifier
 from catalog.privileges import acts_as
 from catalog.schema import PG_CATALOG_OID, Composite, Constraint, Domain, Enum, UserType
 from catalog.system import derived_oids
@@ -29,9 +30,7 @@ def _entries(items: list[Item]) -> list[tuple[UserType, UserEntry]]:
 
 
 def _source_oid(name: str) -> int:
-    from catalog.functions import registry
-
-    return registry.functions_named(name)[0].oid
+    return functions_named(name)[0].oid
 
 
 @content("pg_type", "catalog", user_types)

@@ -125,7 +125,7 @@ class _Word:
         return self.kind not in _NO_WORDS
 
     @property
-    def wanted(self) -> bool:
+    def is_wanted(self) -> bool:
         """Whether it is a word of the query, and not its repetition."""
         return bool(self.operand) and not self.repeated
 
@@ -179,12 +179,12 @@ class _Text:
     def bad_end(self, place: int) -> bool:
         word = self.words[place]
         poor = word.kind in _BAD_ENDS or len(word.text.encode()) <= self.options.short_word
-        return poor and not word.wanted
+        return poor and not word.is_wanted
 
     def count(self, first: int, last: int) -> tuple[int, int]:
         """Words, and words of the query."""
         part = self.words[first : last + 1]
-        return sum(word.counts for word in part), sum(word.wanted for word in part)
+        return sum(word.counts for word in part), sum(word.is_wanted for word in part)
 
     def show(self, first: int, last: int) -> None:
         for word in self.words[first : last + 1]:
@@ -277,17 +277,17 @@ class _Text:
         words of the query of each."""
         begin = first
         while begin <= last:
-            begin = next((place for place in range(begin, last + 1) if self.words[place].wanted), last)
+            begin = next((place for place in range(begin, last + 1) if self.words[place].is_wanted), last)
             words = wanted = 0
             place = begin
             while place <= last and words < self.options.max_words:
                 words += self.words[place].counts
-                wanted += self.words[place].wanted
+                wanted += self.words[place].is_wanted
                 place += 1
             end = last
             if end > place:
                 end = place
-                while end > begin and not self.words[end].wanted:
+                while end > begin and not self.words[end].is_wanted:
                     words -= self.words[end].counts
                     end -= 1
             yield begin, end, words, wanted

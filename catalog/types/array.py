@@ -15,6 +15,7 @@ from catalog.errors import SqlError
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT, EMPTY_ARRAY, Array, FormatSettings, Parts, SqlType, Storage, StoredArray
 from catalog.types.incomparable import Incomparable, has_equality, has_order, no_comparison
+from catalog.types.registry import format_type
 from catalog.types.texts import WHITESPACE
 
 MAX_DIMENSIONS = 6
@@ -403,8 +404,6 @@ def _read_header(data: bytes, element: SqlType) -> tuple[tuple[int, ...], tuple[
     if flags not in (0, 1):
         raise SqlError("22P03", "invalid array flags")
     if element_oid != element.oid:
-        from catalog.types import format_type  # that package is built from this module
-
         found = f"binary data has array element type {element_oid} ({format_type(element_oid)})"
         raise SqlError("42804", f"{found} instead of expected {element.oid} ({element.sql_name})")
     pairs = [_PAIR.unpack_from(data, _HEADER.size + 8 * index) for index in range(count)]

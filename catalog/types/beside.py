@@ -24,7 +24,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
-from catalog import patience, processes, usertypes
+from catalog import patience, processes, type_descriptions
 from catalog.errors import SqlError
 from catalog.types import long_values, lookup
 from catalog.types.base import FormatSettings, SqlType
@@ -62,7 +62,7 @@ def _read_value(sql_type: SqlType, kind: str, data: bytes, settings: FormatSetti
         "oid": sql_type.oid,
         "typmod": typmod,
         "settings": None if settings is None else asdict(settings),
-        "types": usertypes.describe([sql_type.oid]),
+        "types": type_descriptions.describe([sql_type.oid]),
         "reading": None if reading is None else [reading.transaction_time],
     }
     told = _run(kind, json.dumps(described).encode() + b"\n" + data)
@@ -79,7 +79,7 @@ def read_beside(text: str, kind: str) -> str:
 
 def _run(kind: str, given: bytes) -> bytes:
     """What the process says, READ or TIMELY first. Raises what the reading raises."""
-    allowed = processes.allowed()
+    allowed = processes.memory_allowance()
     command = [sys.executable, "-P", "-m", __name__, kind, str(sys.getrecursionlimit()), str(allowed)]
     environment = {"PYTHONPATH": _PACKAGES, "LANG": "C.UTF-8"}
     told = processes.output(command, given, environment)
@@ -128,7 +128,7 @@ def _answer(kind: str) -> bytes:
         return READ
     described = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
-    usertypes.learn(described["types"])
+    type_descriptions.learn(described["types"])
     sql_type, typmod = lookup(described["oid"]), described["typmod"]
     with reading_constants(*described["reading"]) if described["reading"] else nullcontext() as reading:
         if kind == "binary":

@@ -105,12 +105,12 @@ class BitType(SqlType):
                 raise SqlError("22001", f"bit string too long for type bit varying({typmod})")
             return value[:typmod]
 
-        def fixed(value: str) -> str:
+        def exact(value: str) -> str:
             if len(value) != typmod and not explicit:
                 raise SqlError("22026", f"bit string length {len(value)} does not match type bit({typmod})")
             return value[:typmod].ljust(typmod, "0")
 
-        return varying if self.varying else fixed
+        return varying if self.varying else exact
 
     def key_encoder(self) -> Callable[[Any], bytes]:
         return lambda value: value.encode() + b"\0"

@@ -9,26 +9,21 @@ what the collation says, on both paths, and knows nothing of collations.
     nondeterministic   key = ICU's sort key: what ICU takes for equal is equal
 
 Their OIDs are given out by this process, one run of four (text, text[], char, char[]) for each locale and kind; they
-are stored nowhere. The worker learns them with the query that uses them (catalog/usertypes.py).
+are stored nowhere. The worker learns them with the query that uses them (catalog/type_descriptions.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from catalog import icu
-from catalog.types import oids
 from catalog.types.array import ArrayType
 from catalog.types.base import TypeRef
-from catalog.types.rows import TypeRow
+from catalog.types.collated_oids import FIRST_OID, KINDS, RUN, plain
+from catalog.types.registry import add_collated
 from catalog.types.text import Text
 from catalog.types.texts import text_key
-
-FIRST_OID = 1 << 30  # far above what a database gives out
-_KINDS = {oids.TEXT: 0, oids.TEXT_ARRAY: 1, oids.BPCHAR: 2, oids.BPCHAR_ARRAY: 3}
-_RUN = len(_KINDS)
 
 
 class Rules(NamedTuple):
@@ -71,9 +66,9 @@ def with_collation(oid: int, rules: Rules) -> TypeRef:
     """The collated type that stands for text, char(n) or an array of them (`oid`) under these rules."""
     first = _runs.get(rules)
     if first is None:
-        first = FIRST_OID + _RUN * len(_runs)
+        first = FIRST_OID + RUN * len(_runs)
         learn(first, rules)
-    return TypeRef(first + _KINDS[oid])
+    return TypeRef(first + KINDS[oid])
 
 
 def learn(first: int, rules: Rules) -> None:
@@ -83,10 +78,7 @@ def learn(first: int, rules: Rules) -> None:
         scalar = CollatedText(first + 2 * padded, rules, padded)
         _types[scalar.oid] = scalar
         _types[scalar.array_oid] = ArrayType(scalar.array_oid, f"_{scalar.name}", scalar)
-
-
-def find(oid: int) -> CollatedText | ArrayType | None:
-    return _types.get(oid)
+        add_collated(scalar, _types[scalar.array_oid])
 
 
 def rules_of(oid: int) -> Rules | None:
@@ -98,24 +90,6 @@ def rules_of(oid: int) -> Rules | None:
     return scalar.rules if isinstance(scalar, CollatedText) else None
 
 
-def run_of(oid: int) -> int:
-    """The first OID of the run in which a collated type lies."""
-    return oid - (oid - FIRST_OID) % _RUN
-
-
-def plain(oid: int) -> int:
-    """The type that a collated one stands for; any other type is itself."""
-    return (
-        next(kind for kind, place in _KINDS.items() if place == (oid - FIRST_OID) % _RUN) if oid >= FIRST_OID else oid
-    )
-
-
 def shown_type(type_: TypeRef) -> TypeRef:
     """The type as clients are told of it: the plain one in place of a collated one."""
     return type_ if type_.oid < FIRST_OID else TypeRef(plain(type_.oid))
-
-
-def row_of(oid: int, plain_row: TypeRow) -> TypeRow:
-    """What pg_type would say of a collated type: the row of the plain one, with these OIDs."""
-    is_array = (oid - FIRST_OID) % 2
-    return replace(plain_row, oid=oid, element=oid - 1 if is_array else 0, array=0 if is_array else oid + 1)

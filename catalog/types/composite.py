@@ -14,6 +14,7 @@ from catalog.errors import SqlError
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, SqlType, Storage, TypeRef
 from catalog.types.incomparable import has_equality, has_order, row_key
 from catalog.types.pseudo import record_binary_encoder, record_text_encoder
+from catalog.types.registry import format_type, lookup
 from catalog.types.texts import WHITESPACE, read_part
 
 _LENGTH = struct.Struct("<i")
@@ -65,8 +66,6 @@ class CompositeType(SqlType):
     @property
     def types(self) -> tuple[SqlType, ...]:
         """The fields' types as they are now: they may be users' types, too, and those change."""
-        from catalog.types import lookup  # that package is built from this module
-
         return tuple(lookup(reference.oid) for _, reference in self.fields)
 
     @property
@@ -201,7 +200,5 @@ class CompositeType(SqlType):
 
 
 def _wrong_type(oid: int, wanted: int, column: int) -> str:
-    from catalog.types import format_type
-
     found = f"binary data has type {oid} ({format_type(oid)})"
     return f"{found} instead of expected {wanted} ({format_type(wanted)}) in record column {column}"

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from catalog.errors import SqlError, not_supported
 from catalog.types.base import DEFAULT_FORMAT, Columns, FormatSettings, Layout, SqlType, Storage
+from catalog.types.registry import format_type
 
 GAP = 1 << 40  # between labels that are made together
 _BIAS = 1 << 63
@@ -49,8 +50,6 @@ class EnumType(SqlType):
     def _position(self, text: str) -> object:
         found = self.positions.get(text)
         if found is None:
-            from catalog.types import format_type  # that package is built from this module
-
             raise SqlError("22P02", f'invalid input value for enum {format_type(self.oid)}: "{text}"')
         return found
 

@@ -444,7 +444,7 @@ def like_regex(left: Item, pattern: str, flags: str) -> Item:
             raise SqlError("42601", "invalid input syntax for type jsonpath", detail=detail)
     if "x" in flags and "q" not in flags:
         not_supported_flag()
-    from catalog.functions.jsonpath import compiled_regex  # which needs this module
+    from catalog.functions.jsonpath_regex import compiled_regex  # a type needs no regular expressions to start
 
     compiled_regex(pattern, flags)
     return Item("like_regex", (pattern, "".join(flag for flag in _FLAGS if flag in flags)), left)

@@ -58,6 +58,11 @@ def use(entries: Mapping[int, UserEntry], path: tuple[str, ...]) -> None:
         _current.set(Visible(entries, path))
 
 
+def visible() -> Visible:
+    """What the statement that is being analysed has."""
+    return _current.get()
+
+
 def remember(entries: Mapping[int, UserEntry]) -> None:
     """These are the newest definitions of their OIDs."""
     _known.update(entries)
@@ -85,19 +90,3 @@ def base_domain(domain: int) -> int:
         domain = entry.row.base
         entry = entry_of(domain)
     return domain if entry is not None or domain >= FIRST_USER_OID else 0
-
-
-def shown_name(entry: UserEntry) -> str:
-    """Its name as format_type prints it: with its schema where the search path does not lead there, or leads to the
-    built-in type of that name first."""
-    from catalog import types  # which needs this module
-    from catalog.functions.quotes import quote_identifier  # which needs the types
-
-    current = _current.get()
-    if entry.schema in current.path:
-        name, before = entry.row.name, current.path[: current.path.index(entry.schema)]
-        hidden = "pg_catalog" in before and name in types.pg_type_by_name
-        others = current.entries.values() if before else ()
-        if not hidden and not any(other.row.name == name and other.schema in before for other in others):
-            return entry.shown
-    return f"{quote_identifier(entry.schema)}.{entry.shown}"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL
 from engine.bulk import references
@@ -27,7 +28,8 @@ from engine.bulk.rows import RowSet
 from engine.bulk.thread import BulkThread
 from engine.ddl.context import BuildIndex, CopyStorage, Job, RewriteTable, ValidateConstraint
 from engine.execute.exclusions import Exclusion, Members
-from engine.execute.writer import IndexWriter, TableWriter, constraint_error
+from engine.execute.shown import constraint_error
+from engine.execute.writer import IndexWriter, TableWriter
 from engine.sql import tree
 from engine.sql.analyze.collations import collate_expression
 from engine.sql.analyze.routines import expanded_expression

@@ -26,8 +26,9 @@ from catalog.types.integer import BITS
 from catalog.types.oids import INT2
 from engine.bulk.rows import Row, RowSet
 from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.context import ExecContext
-from engine.execute.expressions import ExpressionCompiler, Value, compile_expression
+from engine.execute.expressions import ExpressionCompiler, compile_expression
 from engine.execute.writer import TableWriter
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.schema import Catalog, Table
+from catalog.catalog import Catalog
+from catalog.schema import Table
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.bulk.rows import RowSet
 from engine.execute.writer import IndexWriter, TableWriter

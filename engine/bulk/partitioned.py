@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 from engine.bulk import references
 from engine.bulk.claims import claim_keys
 from engine.bulk.complete import RowCompleter

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
-    from catalog.schema import Catalog, Table
+    from catalog.schema import Table
     from catalog.types.base import FormatSettings
     from engine.bulk.progress import CopyProgress
     from engine.changes.capture import Captured

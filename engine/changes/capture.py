@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
+from catalog.catalog import Catalog
 from catalog.errors import not_supported
-from catalog.schema import Catalog, ChangeStream, Index, Schema, SchemaObject, Sequence, Table, View
+from catalog.schema import ChangeStream, Index, Schema, SchemaObject, Sequence, Table, View
 from engine.changes import record
 from engine.changes.bulk import Recorded
 from engine.changes.log import Log

@@ -19,8 +19,9 @@ from typing import Any
 import orjson
 
 from catalog import rows as system_rows
+from catalog.catalog import Catalog
 from catalog.functions.json_constructors import writer
-from catalog.schema import Catalog, Composite, Extension, Schema, SchemaObject, Table
+from catalog.schema import Composite, Extension, Schema, SchemaObject, Table
 from catalog.types import element_of, lookup, oids
 from catalog.types.base import DEFAULT_FORMAT
 from catalog.types.composite import CompositeType

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import acts_as, may_columns
-from catalog.schema import Catalog, ChangeStream, Role, Table
+from catalog.schema import ChangeStream, Role, Table
 from engine.changes import record
 from engine.changes.log import Log
 from engine.changes.positions import position_of

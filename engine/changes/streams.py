@@ -12,8 +12,9 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, ChangeStream, Role, SchemaObject, Tablespace
+from catalog.schema import ChangeStream, Role, SchemaObject, Tablespace
 from engine.changes import positions, stream_reader
 from engine.changes.capture import Capture, Captured
 from engine.changes.log import Log

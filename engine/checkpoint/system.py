@@ -24,8 +24,9 @@ import orjson
 
 from catalog import rows as system_rows
 from catalog import schema
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Database, Role, SchemaObject, Table
+from catalog.schema import DEFAULT_TABLESPACE_OID, Database, Role, SchemaObject, Table
 from engine.checkpoint.exact import OpenTable
 from engine.checkpoint.manifest import damage_error
 from engine.storage.keys import PREFIX_BYTES

@@ -21,8 +21,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import COLUMNAR, Catalog, SchemaObject, Table
+from catalog.schema import COLUMNAR, SchemaObject, Table
 from engine.storage.branch_storage import leans
 from engine.storage.keys import PREFIX_BYTES, prefix_range, storage_prefix
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from catalog.schema import Column, Layout, Table
+from catalog.type_descriptions import describe, learn
 from catalog.types.base import TypeRef
-from catalog.usertypes import describe, learn
 from engine.columnar.frames import Header
 
 

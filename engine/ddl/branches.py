@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import DATABASE_OWNER, parse
 from catalog.rows import ORPHANS
@@ -32,7 +33,6 @@ from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
     DEFAULT_TABLESPACE_OID,
     IN_SCHEMAS,
-    Catalog,
     Composite,
     Database,
     Index,

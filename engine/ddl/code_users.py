@@ -15,7 +15,7 @@ from catalog.errors import not_supported
 from catalog.extensions import available
 from catalog.functions import registry
 from catalog.functions.base import Function, Operator
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.routines import shown_signature
 from catalog.schema import USER_TYPES, Domain, Extension, Index, Routine, SchemaObject, Table, View
 from catalog.types.base import TypeRef

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from catalog import collations, icu
 from catalog.errors import SqlError, not_supported
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.schema import (
     PG_CATALOG_OID,
     Collation,
@@ -29,7 +29,8 @@ from engine.ddl.code_users import own_objects
 from engine.ddl.context import DdlContext
 from engine.ddl.ownership import must_own, must_own_to_drop, must_rename, new_owner, target_schema
 from engine.sql import ast, tree
-from engine.sql.analyze.collations import collation_of, texts_of
+from engine.sql.analyze.collation_needs import texts_of
+from engine.sql.analyze.collations import collation_of
 from engine.sql.analyze.references import references
 from engine.sql.analyze.views import stored_query
 

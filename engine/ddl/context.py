@@ -7,18 +7,9 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import (
-    DEFAULT_TABLESPACE_OID,
-    Catalog,
-    Constraint,
-    Index,
-    Schema,
-    SchemaObject,
-    Sequence,
-    Table,
-    Tablespace,
-)
+from catalog.schema import DEFAULT_TABLESPACE_OID, Constraint, Index, Schema, SchemaObject, Sequence, Table, Tablespace
 from engine.execute.context import ExecContext
 from engine.sql import ast, tree
 from engine.sql.analyze import Environment

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catalog import privileges
+from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import DEFAULTS, WORDS, Grant
-from catalog.schema import Catalog, Database, DefaultAcl, Role, Routine, Schema, SchemaObject, Sequence, Table, View
+from catalog.schema import Database, DefaultAcl, Role, Routine, Schema, SchemaObject, Sequence, Table, View
 from engine.ddl import ownership
 from engine.ddl.context import DdlContext
 from engine.sql import ast

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from catalog.errors import SqlError, not_supported
 from catalog.extensions import VIEWS, Available, available
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.privileges import may
 from catalog.schema import Database, Extension, Role, Schema, SchemaObject, View
 from engine.ddl import ownership

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.operator_classes import METHODS
-from catalog.schema import Catalog, Index, Table
+from catalog.schema import Index, Table
 from engine.ddl import names, partition_members, partitions
 from engine.ddl.context import BuildIndex, DdlContext
 from engine.ddl.expressions import stored_predicate

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Catalog, Constraint, Table, View
+from catalog.schema import Constraint, Table, View
 from engine.ddl.context import DdlContext
 from engine.sql.analyze import Environment, analyze
 from engine.sql.parser import parse_select

@@ -8,7 +8,7 @@ from typing import cast
 
 from catalog.errors import not_supported
 from catalog.extensions import available
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.schema import Column, Domain, Index, Routine, Schema, SchemaObject, Sequence, Table, UserType, View
 from catalog.types.base import TypeRef
 from catalog.types.oids import REGCLASS

@@ -14,7 +14,8 @@ from engine.ddl import ownership
 from engine.ddl.context import DdlContext
 from engine.sql import ast, tree
 from engine.sql.analyze import analyze
-from engine.sql.analyze.collations import indeterminate, output_collations
+from engine.sql.analyze.collations import output_collations
+from engine.sql.analyze.derived_collations import indeterminate
 from engine.sql.analyze.updatable import not_updatable
 from engine.sql.analyze.views import sources_of
 from engine.sql.deparse import deparse_query

@@ -7,11 +7,13 @@ its beginning, waits, and runs again.
     planner.py        analysed tree -> plan, or None for the columnar path
     pull_up.py        sub-queries in FROM, and so views, dissolved into the query around them
     constants.py      constants that fail before the first row, and what they keep from being computed
-    select.py         SELECT;  modify.py  INSERT, UPDATE, DELETE;  together.py  INSERT of many rows at once
+    select.py         SELECT;  row_lock_words.py  FOR UPDATE and its kin
+    modify.py         INSERT, UPDATE, DELETE;  together.py  INSERT of many rows at once
     context.py        what a running statement carries with it
     joins.py, access.py, scan.py, whole_rows.py    order of loops; which keys confine a table; the loops themselves
     code.py, frame.py    the source of a plan's functions, and what all plans share
-    expressions.py, operations.py, python_sides.py, values.py    expressions as Python source, and what it calls
+    expressions.py, array_expressions.py, compiled_value.py, operations.py, python_sides.py, values.py
+                      expressions as Python source, and what it calls
     aggregates.py, extremes.py, row_order.py, sets.py, set_functions.py, subqueries.py    parts of queries
     recursion.py      WITH RECURSIVE, step by step
     records.py        rows of no declared type

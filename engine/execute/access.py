@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
+from catalog.catalog import Catalog
 from catalog.collations import is_current, key_type
 from catalog.records import dataclass
-from catalog.schema import Catalog, Index, Table
+from catalog.schema import Index, Table
 from catalog.types import element_of, lookup
 from catalog.types.base import TypeRef
-from catalog.types.collated import Rules, plain, rules_of
+from catalog.types.collated import Rules, rules_of
+from catalog.types.collated_oids import plain
 from catalog.types.oids import COLLATABLE, INTEGERS, VARYING_TEXTS
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile, relations_of

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from catalog.functions.base import AggregateSteps, Trait
 from catalog.functions.registry import has_trait, implementation
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.compiled_value import Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.execute.measured import write_kept, write_kept_value
 from engine.execute.records import Levels, known_type
 from engine.execute.row_order import each_once, sort_function, sort_rows

@@ -9,12 +9,13 @@ from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.memory import HEAVY, LARGE, UNLIMITED, Account, Meter, at_most, meter, too_much
 from catalog.patience import TooLong
 from catalog.records import dataclass
-from catalog.schema import Catalog, Table, VirtualTable
+from catalog.schema import Table, VirtualTable
 from catalog.types.base import Array, FormatSettings, TypeRef
 from engine.execute.written import Written
 from engine.storage.interface import Reader

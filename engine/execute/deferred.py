@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from catalog.schema import Catalog, Constraint, Table
+from catalog.catalog import Catalog
+from catalog.schema import Constraint, Table
 from catalog.types.base import FormatSettings
 from engine.execute.exclusions import Exclusion
 from engine.execute.foreign_keys import Incoming, Outgoing

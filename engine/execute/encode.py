@@ -29,7 +29,7 @@ from catalog.types.oids import (
     WHOLE_NUMBERS,
 )
 from engine.execute.code import Code
-from engine.execute.expressions import Value
+from engine.execute.compiled_value import Value
 from engine.execute.measured import write_kept
 from engine.execute.python_sides import named_codec
 from engine.execute.records import Levels, known_type, row_text_encoder

@@ -26,8 +26,9 @@ from catalog.schema import Constraint
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.range import Range, RangeType
+from engine.execute.index_expressions import predicate_of, value_getter
 from engine.execute.python_sides import comparison
-from engine.execute.shown import shown_key
+from engine.execute.shown import constraint_error, shown_key
 from engine.storage.keys import KEPT_KEY_BYTES, index_entry_encoder, prefix_range, storage_prefix
 from engine.txn.interface import UPDATE, Transaction
 
@@ -49,8 +50,6 @@ class Exclusion:
     """One constraint, as of one catalog."""
 
     def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
-        from engine.execute.writer import predicate_of, value_getter
-
         assert constraint.index is not None
         self.writer = writer
         self.constraint = constraint
@@ -234,8 +233,6 @@ class Exclusion:
         return self._error(message, f"{key} conflicts with {shown[0].lower()}{shown[1:]}.", "Key conflicts exist.")
 
     def _error(self, message: str, detail: str, hidden: str | None) -> SqlError:
-        from engine.execute.writer import constraint_error
-
         sqlstate = "23P01" if self.constraint.kind == "x" else "23505"
         table = self.writer.table
         shown = shown_key(table, [column.number for column in self.index.columns], detail, hidden)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from catalog.catalog import Catalog
 from catalog.collations import collation, with_rules
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 from catalog.types import format_type, lookup
 from catalog.types.base import Array
-from catalog.types.collated import FIRST_OID as FIRST_COLLATED
 from catalog.types.collated import rules_of
+from catalog.types.collated_oids import FIRST_OID as FIRST_COLLATED
 from catalog.types.oids import BOOL, INTEGERS
 from engine.execute.access import Access
 from engine.execute.virtual import VirtualAccess

@@ -21,25 +21,33 @@ from typing import Any
 
 from catalog.errors import SqlError, not_supported
 from catalog.functions import registry
-from catalog.functions.array_shapes import array_slice, build_array, subscript
-from catalog.functions.array_slices import assign_slice
-from catalog.functions.base import Function, Implementation, Operator, Trait
-from catalog.functions.comparison import compared
-from catalog.functions.registry import has_trait, implementation
+from catalog.functions.base import Function, Implementation
+from catalog.functions.registry import implementation
 from catalog.memory import at_most, size_of
 from catalog.patience import TooLong, fold, is_watched, quick
-from catalog.records import dataclass
 from catalog.types import lookup, type_row
 from catalog.types.base import DEFAULT_FORMAT, Array, FormatSettings, TypeRef
 from catalog.types.named_objects import holds_names
 from catalog.types.oid import bits_kept
-from catalog.types.oids import BOOL, JSON_TYPES, NAME, NAMED_TYPES, RECORD, RECORDS
+from catalog.types.oids import BOOL, NAMED_TYPES, RECORD, RECORDS
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.execute import operations
+from engine.execute.array_expressions import (
+    array_operation,
+    array_value,
+    compares_rows,
+    field_value,
+    of_rows,
+    row_comparison,
+    row_value,
+    scalar_array_value,
+    subscript_value,
+)
 from engine.execute.code import Code, Guard, NotOnRowPath, slot_uses
+from engine.execute.compiled_value import NULL, Value
 from engine.execute.context import ExecContext, begin_meter
 from engine.execute.measured import is_slow, may_last, measured_call, measured_cast
-from engine.execute.python_sides import comparison, equality_of, named_codec, python_side, same_equality
+from engine.execute.python_sides import named_codec, python_side
 from engine.execute.records import Levels, known_type, row_text_encoder
 from engine.execute.values import sql_value_function
 from engine.sql import tree
@@ -47,42 +55,7 @@ from engine.sql.folding import Folding, is_total
 
 _SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FOLDED = 1 << 20  # bytes that a constant may take
-_ATOMS = (tree.Const, tree.Param, tree.Var)
 _MANY_ELEMENTS = 32
-
-
-def _cannot_fail(expression: tree.Expr) -> bool:
-    return isinstance(expression.argument if isinstance(expression, tree.RelabelType) else expression, _ATOMS)
-
-
-def _of_rows(types: Sequence[TypeRef]) -> bool:
-    """Whether values of these types are rows of no declared type, or arrays of them: all of one kind."""
-    return types[0].oid in RECORDS and all(type_.oid == types[0].oid for type_ in types)
-
-
-def _compares_rows(function: Function, types: Sequence[TypeRef]) -> bool:
-    return has_trait(function.source, Trait.COMPARES_ROWS) and _of_rows(types)
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The source of a compiled expression. `atom`: a name or literal that costs nothing to repeat. `place`: where it
-    lies in a decoded row that is at hand as a whole: the row's name, how many columns it has, which one it is. `made`:
-    a name of what was computed."""
-
-    source: str
-    nullable: bool = True
-    atom: bool = False
-    place: tuple[str, int, int] | None = None
-    made: bool = False
-
-    def with_name(self, name: str) -> Value:
-        """The value under a name that is bound to it."""
-        return Value(name, self.nullable, atom=True, made=True)
-
-
-NULL = Value("None", nullable=True, atom=True)
-TRUE = Value("True", nullable=False, atom=True)
 
 
 class ExpressionCompiler:
@@ -145,7 +118,7 @@ class ExpressionCompiler:
                     guards, call, _ = self._strict_call(expression)
                     return f"({' and '.join([*[guard.test for guard in guards], call])})" if guards else call
                 case tree.ScalarArrayOp():
-                    return self._array_operation(expression, truth=True)
+                    return array_operation(self, expression, truth=True)
                 case tree.SubLink() if self.sublink_truth is not None:
                     if (source := self.sublink_truth(expression)) is not None:
                         return source
@@ -311,7 +284,7 @@ class ExpressionCompiler:
         if evaluated:
             guards.insert(0, Guard(f"({', '.join(evaluated)},)", computes=True))
         types = [argument.type for argument in expression.arguments]
-        if _compares_rows(expression.function, types):
+        if compares_rows(expression.function, types):
             symbol = _SYMBOLS[registry.comparison(expression.function.source)]
             return guards, self._compared_records(symbol, expression.arguments, arguments), True
         if expression.function.source == "record_send" and types[0].oid == RECORD:
@@ -578,18 +551,18 @@ class ExpressionCompiler:
             return Value(f"(not {source})", nullable=False)
         return Value(f"bool({source})", nullable=False)
 
-    def _compare(self, function: Function, left: Value, right: Value, types: Sequence[TypeRef]) -> str:
+    def comparison_call(self, function: Function, left: Value, right: Value, types: Sequence[TypeRef]) -> str:
         return self._call_source(function, [left, right], types, TypeRef(BOOL))
 
     def _distinct(self, expression: tree.DistinctExpr) -> Value:
         left_source, left = self.bind_name(expression.left)
         right_source, right = self.bind_name(expression.right)
         types = expression.left.type, expression.right.type
-        if _of_rows(types):
+        if of_rows(types):
             sides = expression.left, expression.right
             equal = self._compared_records("==", sides, (left, right))
         else:
-            equal = self._compare(expression.function, left, right, types)
+            equal = self.comparison_call(expression.function, left, right, types)
         # Both sides are evaluated first, by the tuple; then the cases are told apart.
         evaluate = f"({left_source}, {right_source})"
         nulls = [f"{side.source} is None" for side in (left, right) if side.nullable]
@@ -603,11 +576,11 @@ class ExpressionCompiler:
         left_source, left = self.bind_name(expression.left)
         right_source, right = self.bind_name(expression.right)
         types = (expression.left.type, expression.right.type)
-        if _compares_rows(expression.function, types):
+        if compares_rows(expression.function, types):
             sides = (expression.left, expression.right)
             equal = self._compared_records("==", sides, (left, right))
         else:
-            equal = self._compare(expression.function, left, right, types)
+            equal = self.comparison_call(expression.function, left, right, types)
         evaluate = f"({left_source}, {right_source})"
         nulls = "".join(f"{side.source} is None or " for side in (left, right) if side.nullable)
         different = f"{nulls}not {equal}"
@@ -661,153 +634,6 @@ class ExpressionCompiler:
                 self._case_values.pop()
         return Value(f"({prefix}({''.join(parts)}{last.source}))", nullable or last.nullable)
 
-    # ---- arrays and rows --------------------------------------------------------------------------------------------
-
-    def _array_operation(self, expression: tree.ScalarArrayOp, truth: bool = False) -> str:
-        """The source of left operator ANY|ALL (array); with `truth` it need only be truthy when TRUE."""
-        right = expression.right
-        members = _constant_members(expression)
-        if members is not None:
-            word = f"{'in' if expression.use_or else 'not in'} {self.code.constant(members, 'set')}"
-            found = self.value(expression.left)
-            if not found.nullable:
-                return f"({found.source} {word})"
-            source, left = self.bind(found)
-            return f"(None if {source} is None else {left.source} {word})"
-        equality = expression.use_or and expression.operator.name == "=" and expression.function.strict
-        if truth and equality and isinstance(right, tree.ArrayExpr) and not right.nested:
-            if all(isinstance(element, tree.Const) for element in right.elements):
-                members = frozenset(
-                    e.value for e in right.elements if isinstance(e, tree.Const) and e.value is not None
-                )
-                if same_equality(expression.left.type.oid, right.element_type.oid):
-                    return f"({self.value(expression.left).source} in {self.code.constant(members, 'set')})"
-            elif 0 < len(right.elements) <= _MANY_ELEMENTS and all(map(_cannot_fail, right.elements)):
-                return self._any_as_or(expression, right)  # others may fail, and all elements are computed
-        element_type = right.element_type if isinstance(right, tree.ArrayExpr) else TypeRef(expression.operator.right)
-        compare = self._element_comparison(expression, element_type)
-        if not expression.function.strict:
-            raise NotOnRowPath("ANY with an operator that is not strict")
-        loop = operations.any_of if expression.use_or else operations.all_of
-        left, array = self.value(expression.left), self.value(right)
-        return (
-            f"{self.code.constant(loop, loop.__name__)}({self.code.constant(compare, 'compare')},"
-            f" {left.source}, {array.source})"
-        )
-
-    def _element_comparison(
-        self, expression: tree.ScalarArrayOp, element: TypeRef
-    ) -> Callable[[object, object], object]:
-        if expression.function.source != "record_eq" or expression.left.type.oid != RECORD:
-            return comparison(expression.function, expression.left.type, element)
-        array = tree.ArrayExpr((expression.left,), expression.right.type, expression.left.type)
-        known_type(tree.CoalesceExpr((array, expression.right), array.type), self.levels)  # rows of one type
-        key = known_type(expression.left, self.levels).equality_key()
-        assert key is not None
-        return lambda left, right: key(left) == key(right)
-
-    def _any_as_or(self, expression: tree.ScalarArrayOp, right: tree.ArrayExpr) -> str:
-        source, left = self.bind_name(expression.left)
-        tests = []
-        types = (expression.left.type, right.element_type)
-        for element in right.elements:
-            found = self.value(element)
-            if found.source != "None":
-                guard, atom = self.bind(found) if found.nullable else ("", found)
-                call = self._compare(expression.function, left, atom, types)
-                tests.append(f"({guard} is not None and {call})" if guard else call)
-        some = " or ".join(tests) or "False"
-        return f"({source} is not None and ({some}))" if left.nullable else f"(({source},) and ({some}))"
-
-    def _scalar_array(self, expression: tree.ScalarArrayOp) -> Value:
-        return Value(self._array_operation(expression))
-
-    def _array(self, expression: tree.ArrayExpr) -> Value:
-        self.code.names["Array"] = Array
-        if expression.nested:
-            elements = "".join(f"{self.value(element).source}, " for element in expression.elements)
-            return Value(f"{self.code.constant(build_array, 'build_array')}(({elements}))", nullable=False)
-        if all(isinstance(element, tree.Const) for element in expression.elements):
-            values = tuple(element.value for element in expression.elements if isinstance(element, tree.Const))
-            return Value(self.code.constant(Array.of(values), "array"), nullable=False, atom=True)
-        elements = "".join(f"{self.value(element).source}, " for element in expression.elements)
-        return Value(f"Array(({elements}), ({len(expression.elements)},), (1,))", nullable=False)
-
-    def _row(self, expression: tree.RowExpr) -> Value:
-        return Value(f"({''.join(f'{self.value(element).source}, ' for element in expression.elements)})", False)
-
-    def _row_compare(self, expression: tree.RowCompare) -> Value:
-        """(a, b) < (c, d): the first pair that differs decides, and a NULL met before that makes the result NULL. What
-        stands behind it is not computed."""
-        source = str(expression.kind in ("<=", ">="))
-        pairs = zip(expression.operators, expression.functions, expression.left, expression.right, strict=True)
-        for operator, function, left, right in reversed(list(pairs)):
-            equal, compare = (
-                self.code.constant(found, name)
-                for found, name in zip(
-                    self._field_comparison(operator, function, left, right), ("equal", "compare"), strict=True
-                )
-            )
-            (one, first), (other, second) = self.bind_name(left), self.bind_name(right)
-            fields = f"({first.source}, {second.source})"
-            source = f"({source} if {equal}{fields} else bool({compare}{fields}))"
-            computed = [
-                text for text, value in ((one, first), (other, second)) if value.nullable or text != value.source
-            ]
-            if computed:
-                source = f"(None if {' | '.join(f'({text} is None)' for text in computed)} else {source})"
-        return Value(source)
-
-    def _field_comparison(
-        self, operator: Operator, function: Function, left: tree.Expr, right: tree.Expr
-    ) -> tuple[Callable[[Any, Any], object], Callable[[Any, Any], object]]:
-        """Whether two fields are equal, and how they compare."""
-        types = (left.type, right.type)
-        if not _compares_rows(function, types):
-            return equality_of(operator, *types), comparison(function, *types)
-        key: Any = known_type(tree.CoalesceExpr((left, right), left.type), self.levels).sort_key()
-        compare = compared(registry.comparison(function.source))
-        return lambda one, other: key(one) == key(other), lambda one, other: compare(key(one), key(other))
-
-    def _field(self, expression: tree.FieldSelect) -> Value:
-        source, atom = self.bind_name(expression.argument)
-        if source == "None":
-            return atom
-        if not atom.nullable:
-            return Value(f"{source}[{expression.field - 1}]")
-        return Value(f"(None if {source} is None else {atom.source}[{expression.field - 1}])")
-
-    def _subscript(self, expression: tree.SubscriptingRef) -> Value:
-        if expression.argument.type.oid in JSON_TYPES:
-            raise NotOnRowPath("subscript of jsonb")
-        array = self.value(expression.argument).source
-        upper = self._subscripts(expression.upper)
-        if expression.assignment is not None:
-            if expression.is_slice:
-                return self._assigned_slice(expression, array, upper)
-            name = self.code.constant(operations.assign_element, "assign_element")
-            return Value(f"{name}({array}, {upper}, {self.value(expression.assignment).source})", nullable=False)
-        if expression.argument.type.oid == NAME:
-            if expression.is_slice:
-                raise NotOnRowPath("slice of a name")
-            return Value(f"{self.code.constant(operations.name_character, 'name_character')}({array}, {upper})")
-        if not expression.is_slice:
-            return Value(f"{self.code.constant(subscript, 'subscript')}({array}, {upper})")
-        ends = tuple((low is None, high is None) for low, high in zip(expression.lower, expression.upper, strict=True))
-        lower = self._subscripts(expression.lower)
-        name = self.code.constant(array_slice, "array_slice")
-        return Value(f"{name}({array}, {lower}, {upper}, {ends!r})")
-
-    def _assigned_slice(self, expression: tree.SubscriptingRef, array: str, upper: str) -> Value:
-        ends = tuple((low is None, high is None) for low, high in zip(expression.lower, expression.upper, strict=True))
-        lower = self._subscripts(expression.lower)
-        assert expression.assignment is not None
-        name = self.code.constant(assign_slice, "assign_slice")
-        return Value(f"{name}({array}, {lower}, {upper}, {ends!r}, {self.value(expression.assignment).source})")
-
-    def _subscripts(self, items: Sequence[tree.Expr | None]) -> str:
-        return f"({''.join(('None' if item is None else self.value(item).source) + ', ' for item in items)})"
-
 
 def compile_expression(
     expression: tree.Expr, settings: FormatSettings
@@ -853,17 +679,6 @@ def constant_value(expression: tree.Expr) -> tuple[object] | None:
     found = [compiler.constant(item) for item in expression.elements]
     known = tuple(item[0] for item in found if item is not None)
     return (Array.of(known),) if len(known) == len(found) else None
-
-
-def _constant_members(expression: tree.ScalarArrayOp) -> frozenset[object] | None:
-    """The items of IN or NOT IN over an array constant without NULLs, where membership is a look-up in a set."""
-    array = expression.right.value if isinstance(expression.right, tree.Const) else None
-    if not isinstance(array, Array) or expression.operator.name != ("=" if expression.use_or else "<>"):
-        return None
-    if not expression.function.strict or not same_equality(expression.left.type.oid, expression.operator.right):
-        return None
-    members = frozenset(array.elements)
-    return members if members and None not in members else None
 
 
 def _is_composite(oid: int) -> bool:
@@ -941,15 +756,15 @@ _VALUES: dict[type, Callable[[ExpressionCompiler, Any], Value]] = {
     tree.BooleanTest: ExpressionCompiler._boolean_test,
     tree.DistinctExpr: ExpressionCompiler._distinct,
     tree.NullIfExpr: ExpressionCompiler._null_if,
-    tree.ScalarArrayOp: ExpressionCompiler._scalar_array,
+    tree.ScalarArrayOp: scalar_array_value,
     tree.CoalesceExpr: ExpressionCompiler._coalesce,
     tree.MinMaxExpr: ExpressionCompiler._min_max,
     tree.CaseExpr: ExpressionCompiler._case,
-    tree.ArrayExpr: ExpressionCompiler._array,
-    tree.RowExpr: ExpressionCompiler._row,
-    tree.RowCompare: ExpressionCompiler._row_compare,
-    tree.FieldSelect: ExpressionCompiler._field,
-    tree.SubscriptingRef: ExpressionCompiler._subscript,
+    tree.ArrayExpr: array_value,
+    tree.RowExpr: row_value,
+    tree.RowCompare: row_comparison,
+    tree.FieldSelect: field_value,
+    tree.SubscriptingRef: subscript_value,
     tree.SubLink: ExpressionCompiler._sub_link,
     tree.SqlValueFunction: ExpressionCompiler._sql_value,
     tree.NextValueExpr: ExpressionCompiler._next_value,

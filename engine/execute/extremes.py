@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from catalog.catalog import Catalog
 from catalog.functions.registry import aggregate, operator
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 from catalog.types.base import TypeRef
 from catalog.types.oids import INT8
 from engine.execute.access import Finder, order_served

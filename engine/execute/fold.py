@@ -16,7 +16,8 @@ from catalog.patience import TooLong
 from catalog.types import oids
 from catalog.types.base import FormatSettings
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.compiled_value import Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.sql import tree
 from engine.sql.tree_walk import children, transform
 

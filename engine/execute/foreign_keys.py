@@ -19,14 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Catalog, Column, Constraint, Role, Table
+from catalog.schema import Column, Constraint, Role, Table
 from catalog.types import lookup
 from catalog.types.base import TypeRef
 from catalog.types.integer import fits
+from engine.execute.code import NotOnRowPath
 from engine.execute.context import ExecContext
-from engine.execute.shown import shown_key
-from engine.execute.writer import Checks, Row, TableWriter, constraint_error
+from engine.execute.index_expressions import default_values, generated_values, row_checks
+from engine.execute.shown import constraint_error, shown_key
+from engine.execute.writer import Checks, Row, TableWriter, use_foreign_keys
+from engine.partitions.partition_writer import Moving
+from engine.partitions.router import Router, column_numbers, key_column_numbers
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules
 from engine.sql.tree import PARTITION_CHECK
@@ -58,12 +63,6 @@ def _in_columns_of(table: Table, above: Table, constraint: Constraint) -> Constr
         return constraint
     numbers = column_numbers(above, table)
     return replace(constraint, referenced_columns=tuple(numbers[number] for number in constraint.referenced_columns))
-
-
-def column_numbers(source: Table, target: Table) -> dict[int, int]:
-    """From the attnums of one table to those of the columns of the same names in another."""
-    names = {column.name: column.number for column in target.columns}
-    return {column.number: names[column.name] for column in source.columns if column.name in names}
 
 
 class KeyFinder:
@@ -107,8 +106,6 @@ class PartitionedKeyFinder:
     """`KeyFinder` of a partitioned table: the values tell the partition."""
 
     def __init__(self, writer: TableWriter, columns: Sequence[int]) -> None:
-        from engine.partitions.partition_writer import Router
-
         self._writer = writer
         self._columns = tuple(columns)
         self._router = Router(writer.catalog, writer.table)
@@ -468,8 +465,6 @@ class ChildTable:
     def _default_values(self, context: ExecContext) -> list[object]:
         """Those of the table that declares the foreign key."""
         if self._defaults is None:
-            from engine.execute.index_expressions import default_values
-
             catalog = self.writer.catalog
             _, owner = _as_declared(catalog, self._constraint, self.writer.table)
             numbers = column_numbers(self.writer.table, owner)
@@ -484,10 +479,6 @@ class _CascadedChanges:
     goes to the partition where it belongs now. Made when a row is first changed so."""
 
     def __init__(self, writer: TableWriter, constraint: Constraint) -> None:
-        from engine.execute.code import NotOnRowPath
-        from engine.execute.index_expressions import generated_values, row_checks
-        from engine.partitions.partition_writer import Moving, key_column_numbers
-
         catalog, table = writer.catalog, writer.table
         owner = catalog.get(table.owner)
         assert isinstance(owner, Role)
@@ -527,3 +518,6 @@ class _CascadedChanges:
         if self._first_false is not None and (name := self._first_false(new)) is not None:
             raise writer.check_violation(name, new)
         writer.update(transaction, context, key, old, new, checks)
+
+
+use_foreign_keys(outgoing, incoming)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from catalog.catalog import Catalog
 from catalog.errors import not_supported
-from catalog.schema import Catalog, Column, Index, Table
+from catalog.schema import Column, Index, Table
 from catalog.types.base import DEFAULT_FORMAT, TypeRef
 from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.context import ExecContext
-from engine.execute.expressions import ExpressionCompiler, Value, compile_expression
+from engine.execute.expressions import ExpressionCompiler, compile_expression
 from engine.sql import tree
 from engine.sql.analyze import Environment, analyze_expression
 from engine.sql.analyze.collations import collate_expression
@@ -113,3 +115,22 @@ def default_values(catalog: Catalog, columns: Sequence[Column]) -> Callable[[Exe
         for column in columns
     ]
     return lambda context: [None if make is None else make(context, ()) for make in makers]
+
+
+def value_getter(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], tuple[object, ...]]:
+    """Makes a function from a row to the values of an index's columns."""
+    if any(not column.number for column in index.columns):
+        return expression_values(catalog, table, index)
+    by_number = {column.number: position for position, column in enumerate(table.columns)}
+    positions = [by_number[column.number] for column in index.columns]
+    if len(positions) == 1:
+        only = positions[0]
+        return lambda values: (values[only],)
+    return lambda values: tuple([values[position] for position in positions])
+
+
+def predicate_of(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], bool] | None:
+    """The condition of a partial index over a row, None for an index over all rows."""
+    if index.predicate is None:
+        return None
+    return row_condition(catalog, table, index.predicate)

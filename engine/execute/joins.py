@@ -6,6 +6,7 @@ of them, in the order in which they are written: an inner condition over the nul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.execute.access import Access
@@ -80,3 +81,23 @@ def expand_joins(query: tree.Query) -> tree.Query:
         return None
 
     return substitute(query, change)
+
+
+def inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:
+    """The conditions of the inner joins, but those on the nullable side of an outer one."""
+    found: list[tree.Expr] = []
+    for item in items:
+        if not isinstance(item, tree.FromJoin):
+            continue
+        if item.kind in ("inner", "cross"):
+            found += [*inner_conditions((item.left, item.right)), *conjuncts(item.condition)]
+        else:
+            found += inner_conditions((item.left if item.kind == "left" else item.right,))
+    return found
+
+
+def step_rank(step: Step) -> tuple[int, ...]:
+    """Sources without keys (VALUES, functions) go before scans that nothing confines, after look-ups."""
+    if step.access is None:
+        return (0, 0, 1, 0, 0)
+    return step.access.rank

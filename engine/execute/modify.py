@@ -15,16 +15,19 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import cast
 
+from catalog.catalog import Catalog
 from catalog.functions.base import Trait
 from catalog.functions.registry import has_trait
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 from catalog.types.base import FormatSettings
+from engine.execute import foreign_keys  # noqa: F401 - writers find their foreign keys by it
 from engine.execute.code import Code, LineUse, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.conflicts import ConflictFinder, affected_twice
 from engine.execute.context import RowPathFull, Together
 from engine.execute.encode import DataRowSink
 from engine.execute.explain import PlanNote
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.execute.frame import CompiledPlan, Run, result_fields, write_function
 from engine.execute.measured import write_kept
 from engine.execute.output import ListSink, Sink

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from catalog.errors import SqlError
 from engine.execute.code import Code
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.compiled_value import Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.execute.measured import write_kept
 from engine.execute.records import known_type
 from engine.execute.row_order import sort_function

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, cast
 
-from catalog.schema import Catalog
+from catalog.catalog import Catalog
 from catalog.types.base import FormatSettings
 from catalog.types.oids import SMALL
 from engine.execute.code import Code, NotOnRowPath

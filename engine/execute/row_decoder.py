@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from catalog.schema import Table
 from engine.execute.code import Code, NotOnRowPath
-from engine.execute.expressions import Value
+from engine.execute.compiled_value import Value
 from engine.storage.rows import codec_of
 
 BRIEF_COLUMNS = 32  # of a table, whose rows are decoded whole where that makes for less source

@@ -17,24 +17,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Table, VirtualTable
+from catalog.schema import Table, VirtualTable
 from catalog.types.base import FormatSettings
 from catalog.types.oids import RECORD
 from engine.execute.access import Access, Finder, order_served
 from engine.execute.aggregates import GroupWriter
 from engine.execute.code import Code, LineUse, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.context import RowPathFull
 from engine.execute.explain import PlanNote, scan_note, sort_key_shown
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.execute.extremes import ends_of_indexes
-from engine.execute.joins import Step, expand_joins, flatten
+from engine.execute.joins import Step, expand_joins, flatten, inner_conditions, step_rank
 from engine.execute.measured import MeteredLoop, write_kept
 from engine.execute.output import ActionSink, ListSink, Output, Sink, check_limit, check_offset, write_sort
 from engine.execute.pull_up import needed_only, pull_up
 from engine.execute.records import as_defined, known_output
 from engine.execute.recursion import write_recursion
 from engine.execute.row_decoder import BRIEF_COLUMNS, write_brief_decoding, write_decoding
+from engine.execute.row_lock_words import STRENGTHS, lock_refusal
 from engine.execute.scan import FULL_SCAN_LIMIT, LOCKING_LIMIT, RANGE_LIMIT, RowNames, ScanWriter, cuts_order
 from engine.execute.set_functions import (
     asks_session,
@@ -47,16 +50,16 @@ from engine.execute.sets import Identity, identity_of, leftmost, set_combiner
 from engine.execute.subqueries import rows_once, sublink_truth, sublink_value
 from engine.execute.virtual import ROW_LIMIT, VirtualAccess, VirtualWriter, virtual_access
 from engine.execute.whole_rows import write_whole_rows
+from engine.execute.writer import TableWriter
 from engine.sql import tree
 from engine.sql.parts import is_result
 from engine.sql.set_places import sets_apart
 from engine.sql.tree_walk import conjuncts, has_sublink, is_the_same_for_every_row, relations_of, variables, walk
 from engine.storage.keys import row_number_of
-from engine.txn.interface import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
+from engine.txn.interface import KEY_SHARE
 
 _ONLY = frozenset((0,))
 Columns = dict[int, dict[int, None]]  # by relation, in the order of their first use
-STRENGTHS = {"update": UPDATE, "no key update": NO_KEY_UPDATE, "share": SHARE, "key share": KEY_SHARE}
 
 
 class QueryCompiler:
@@ -346,7 +349,7 @@ class QueryCompiler:
             candidates = [step for step in possible if step is not None]
             if not candidates:
                 raise NotOnRowPath("a lateral join")
-            best = max(candidates, key=_step_rank)
+            best = max(candidates, key=step_rank)
             relations.remove(best.relation)
             bound |= {best.relation}
             covered = {usable[i][0] for i in best.access.covered} if best.access else set()
@@ -710,7 +713,7 @@ class QueryCompiler:
             self.columns[place] = Value(name, nullable=True, atom=True)
         for mark, row in zip(marks, rows, strict=True):
             self._write_lock(mark, row)
-        conditions = [*conjuncts(query.where), *_inner_conditions(query.from_items)]
+        conditions = [*conjuncts(query.where), *inner_conditions(query.from_items)]
         if conditions:
             same = " and ".join(f"{row.value} == {old}" for row, old in zip(rows, olds, strict=True))
             again = " and ".join(map(self.expressions.true, conditions))
@@ -753,8 +756,6 @@ class QueryCompiler:
     def _same_key(self, table: Table) -> str:
         """The argument of get_locked that tells whether a row's unique columns are what they were, where its key does
         not tell."""
-        from engine.execute.writer import TableWriter
-
         writer = TableWriter(self.catalog, table)
         if writer.unique_columns() <= frozenset(table.key_columns):
             return ""
@@ -791,40 +792,6 @@ class QueryCompiler:
         return sublink_truth(self, link)
 
 
-def _inner_conditions(items: Sequence[tree.FromItem]) -> list[tree.Expr]:
-    """The conditions of the inner joins, but those on the nullable side of an outer one."""
-    found: list[tree.Expr] = []
-    for item in items:
-        if not isinstance(item, tree.FromJoin):
-            continue
-        if item.kind in ("inner", "cross"):
-            found += [*_inner_conditions((item.left, item.right)), *conjuncts(item.condition)]
-        else:
-            found += _inner_conditions((item.left if item.kind == "left" else item.right,))
-    return found
-
-
-def lock_refusal(table: str) -> Callable[[SqlError], SqlError]:
-    """Makes what says of a row's lock what PostgreSQL says: 55P03 names the table; and a row that somebody has deleted
-    was "updated" for whoever only locks it (ExecLockRows)."""
-
-    def as_row_error(error: SqlError) -> SqlError:
-        if error.sqlstate == "55P03":
-            return SqlError("55P03", f'could not obtain lock on row in relation "{table}"')
-        if error.sqlstate == "40001":
-            return SqlError("40001", error.message.replace("concurrent delete", "concurrent update"))
-        return error
-
-    return as_row_error
-
-
 def _is_membership(condition: tree.Expr) -> bool:
     """Whether it is an IN over a sub-query, which look-ups in virtual tables can go by."""
     return isinstance(condition, tree.SubLink) and condition.kind == "any" and not has_sublink(condition.test)
-
-
-def _step_rank(step: Step) -> tuple[int, ...]:
-    """Sources without keys (VALUES, functions) go before scans that nothing confines, after look-ups."""
-    if step.access is None:
-        return (0, 0, 1, 0, 0)
-    return step.access.rank

@@ -16,8 +16,9 @@ from itertools import zip_longest
 from catalog.functions.registry import implementation
 from catalog.types.oids import RECORD
 from engine.execute.code import Code, LineUse, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.context import RowPathFull
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.sql import tree
 from engine.sql.tree_walk import contains, is_volatile, walk, walk_with_depth
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from catalog.catalog import Catalog
+from catalog.errors import SqlError
 from catalog.privileges import may, may_columns
-from catalog.schema import Catalog, Role, Table
+from catalog.schema import Role, Table
 
 Given = Callable[[Table], frozenset[int]]
 """The columns (attnums) of a table that the statement has given values."""
@@ -63,3 +65,11 @@ def shown_row(table: Table, values: Mapping[int, str]) -> ShownRow:
     found = ShownRow(f"Failing row contains ({', '.join(values.values())}).")
     found.table, found.values = table, values
     return found
+
+
+def constraint_error(
+    sqlstate: str, message: str, catalog: Catalog, table: Table, constraint: str, detail: str | None = None
+) -> SqlError:
+    """An error of class 23 with the names of the table and of its constraint."""
+    schema = catalog.schema_name(table.schema)
+    return SqlError(sqlstate, message, detail=detail, schema=schema, table=table.name, constraint=constraint)

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from catalog.catalog import Catalog
 from catalog.memory import LARGE
 from catalog.patience import PLANS
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 from catalog.types import lookup
 from catalog.types.oids import RECORDS, SMALL, TEXTS
 from engine.execute.access import Finder

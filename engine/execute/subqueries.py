@@ -17,7 +17,8 @@ from catalog.errors import SqlError
 from catalog.types.base import Array
 from catalog.types.oids import RECORDS
 from engine.execute.code import NotOnRowPath
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.compiled_value import Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.execute.measured import write_kept_value
 from engine.execute.output import ActionSink, ListSink, equality_key
 from engine.execute.pull_up import pull_up

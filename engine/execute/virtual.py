@@ -21,8 +21,9 @@ from catalog.system.object_search import owners
 from catalog.types.base import Array
 from catalog.types.oids import BOOL, CHAR, INTEGERS, NAMED_TYPES, OID, REGCOLLATION, UNPADDED_TEXTS
 from engine.execute.code import Code, LineUse, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.context import RowPathFull
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.sql import tree
 from engine.sql.tree_walk import is_volatile, relations_of, variables
 

@@ -18,8 +18,8 @@ from typing import Any
 from catalog.memory import LARGE, meter
 from engine.execute.access import Access
 from engine.execute.code import Code, LineUse
+from engine.execute.compiled_value import Value
 from engine.execute.context import RowPathFull
-from engine.execute.expressions import Value
 from engine.storage.keys import storage_prefix, successor
 from engine.storage.rows import codec_of
 

@@ -21,13 +21,15 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from catalog import collations
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Index, IndexColumn, Table
+from catalog.schema import Index, IndexColumn, Table
 from catalog.types import lookup
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.context import ExecContext, NotTogether
 from engine.execute.exclusions import Exclusion, exclusions_of
-from engine.execute.shown import shown_key, shown_row
+from engine.execute.index_expressions import predicate_of, value_getter
+from engine.execute.shown import constraint_error, shown_key, shown_row
 from engine.sql.tree import PARTITION_CHECK, VIEW_CHECK
 from engine.storage.keys import (
     PREFIX_BYTES,
@@ -45,14 +47,6 @@ if TYPE_CHECKING:
 
 Row = Sequence[object]
 _SHOWN_BYTES = 64  # of each value, in the detail of a failing row
-
-
-def constraint_error(
-    sqlstate: str, message: str, catalog: Catalog, table: Table, constraint: str, detail: str | None = None
-) -> SqlError:
-    """An error of class 23 with the names of the table and of its constraint."""
-    schema = catalog.schema_name(table.schema)
-    return SqlError(sqlstate, message, detail=detail, schema=schema, table=table.name, constraint=constraint)
 
 
 class Checks(list["Callable[[], None]"]):
@@ -111,6 +105,23 @@ class IndexWriter:
         return self.on_expressions or not self.columns.isdisjoint(changed)
 
 
+class _ForeignKeys:
+    """How a table's foreign keys are found. They write rows themselves, so foreign_keys.py says it here."""
+
+    outgoing: Callable[[TableWriter], list[Outgoing]]
+    incoming: Callable[[TableWriter], list[Incoming]]
+
+
+_foreign_keys = _ForeignKeys()
+
+
+def use_foreign_keys(
+    outgoing: Callable[[TableWriter], list[Outgoing]], incoming: Callable[[TableWriter], list[Incoming]]
+) -> None:
+    """From now on writers find their foreign keys so."""
+    _foreign_keys.outgoing, _foreign_keys.incoming = outgoing, incoming
+
+
 def run_checks(checks: Checks | None, todo: Sequence[Callable[[], None]]) -> None:
     """At the statement's end, or at once where there is none to wait for."""
     if checks is None:
@@ -161,18 +172,14 @@ class TableWriter:
     def outgoing(self) -> list[Outgoing]:
         """Foreign keys of this table."""
         if self._outgoing is None:
-            from engine.execute.foreign_keys import outgoing
-
-            self._outgoing = outgoing(self)
+            self._outgoing = _foreign_keys.outgoing(self)
         return self._outgoing
 
     @property
     def incoming(self) -> list[Incoming]:
         """Foreign keys that refer to this table."""
         if self._incoming is None:
-            from engine.execute.foreign_keys import incoming
-
-            self._incoming = incoming(self)
+            self._incoming = _foreign_keys.incoming(self)
         return self._incoming
 
     # ---- keys -------------------------------------------------------------------------------------------------------
@@ -530,26 +537,3 @@ def quote_name(name: str) -> str:
 def _same(left: object, right: object) -> bool:
     """Whether two values are the same in every respect; 1.0 and 1.00, or 1 and TRUE, are not."""
     return left is right or (type(left) is type(right) and left == right and repr(left) == repr(right))
-
-
-def value_getter(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], tuple[object, ...]]:
-    """Makes a function from a row to the values of an index's columns."""
-    if any(not column.number for column in index.columns):
-        from engine.execute.index_expressions import expression_values
-
-        return expression_values(catalog, table, index)
-    by_number = {column.number: position for position, column in enumerate(table.columns)}
-    positions = [by_number[column.number] for column in index.columns]
-    if len(positions) == 1:
-        only = positions[0]
-        return lambda values: (values[only],)
-    return lambda values: tuple([values[position] for position in positions])
-
-
-def predicate_of(catalog: Catalog, table: Table, index: Index) -> Callable[[Row], bool] | None:
-    """The condition of a partial index over a row, None for an index over all rows."""
-    if index.predicate is None:
-        return None
-    from engine.execute.index_expressions import row_condition
-
-    return row_condition(catalog, table, index.predicate)

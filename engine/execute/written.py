@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from catalog.schema import Catalog
+from catalog.catalog import Catalog
 
 
 class Written:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from catalog.catalog import Catalog
 from catalog.functions.base import Trait
 from catalog.functions.registry import names_with
 from catalog.schema import (
     CODE,
     DEFAULT_TABLESPACE_OID,
-    Catalog,
     ChangeStream,
     Index,
     Routine,

@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from catalog import rows as system_rows
+from catalog.catalog import Catalog
 from catalog.clock import now
 from catalog.errors import SqlError
 from catalog.memory import Pool
@@ -32,7 +33,6 @@ from catalog.schema import (
     PG_CATALOG_OID,
     POSTGRES_DATABASE_OID,
     PUBLIC_OID,
-    Catalog,
     Database,
     Index,
     Role,

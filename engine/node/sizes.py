@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.rows import KINDS
-from catalog.schema import DEFAULT_TABLESPACE_OID, Catalog, Index, Sequence, Table, VirtualTable
+from catalog.schema import DEFAULT_TABLESPACE_OID, Index, Sequence, Table, VirtualTable
 from catalog.schema import View as ViewObject
 from catalog.system.relations import system_relations
 from engine.storage.branch_storage import kept_id, leans

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from catalog.schema import Catalog
+from catalog.catalog import Catalog
 from catalog.system.content import Item
 
 TEXTS_KEPT = 65536

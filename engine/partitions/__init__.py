@@ -4,6 +4,7 @@
     expand.py     reading: in an analysed tree, the members of a table take its place
     parts.py      UPDATE and DELETE of several members, as statements of several parts
     plans.py      row plans by the partitions that the parameters leave;  member_choice.py  which these are
+    router.py     which partition takes a row, and which columns of two tables are the same
     partition_writer.py    new rows, and rows that an UPDATE moves, on their way to a partition
 
 Keys and bounds as text: catalog/partitions.py. Schema changes: engine/ddl/partitions.py, engine/ddl/inheritance.py,

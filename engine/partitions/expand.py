@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
+from catalog.catalog import Catalog
 from catalog.errors import not_supported
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 from catalog.types.base import TypeRef
 from catalog.types.oids import INT4, OID, RECORD
 from engine.execute.expressions import constant_value
-from engine.execute.foreign_keys import column_numbers
 from engine.execute.pull_up import firm_places
 from engine.partitions.member_choice import conditions_on, members
-from engine.partitions.partition_writer import key_column_numbers
+from engine.partitions.router import column_numbers, key_column_numbers
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules, table_rules

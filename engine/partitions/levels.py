@@ -16,8 +16,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from catalog.catalog import Catalog
 from catalog.functions.hash_functions import partition_hash
-from catalog.schema import Catalog, PartitionBound, Partitioning, Table
+from catalog.schema import PartitionBound, Partitioning, Table
 from catalog.types import lookup
 from catalog.types.integer import fits
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from catalog.schema import Catalog, Table
+from catalog.catalog import Catalog
+from catalog.schema import Table
 from catalog.types.base import Array
 from engine.execute.access import Condition, Finder
 from engine.partitions.levels import Limits, level_of

@@ -13,34 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Index, IndexColumn, Table
+from catalog.schema import Table
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from engine.execute.conflicts import ConflictFinder
 from engine.execute.context import ExecContext
-from engine.execute.foreign_keys import column_numbers
 from engine.execute.index_expressions import row_checks
-from engine.execute.shown import shown_key
-from engine.execute.writer import Checks, Row, TableWriter, run_checks, value_getter
-from engine.partitions.levels import level_of
+from engine.execute.writer import Checks, Row, TableWriter, run_checks
+from engine.partitions.router import Router, column_numbers, reorder
 from engine.sql import tree
 from engine.sql.analyze import Environment
 from engine.sql.analyze.rules import runnable_rules
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.txn.interface import Transaction
 from engine.txn.locks import ROW_EXCLUSIVE
-
-Reorder = Callable[[Row], Row]
-
-
-def reorder(source: Table, target: Table) -> Reorder | None:
-    """Makes a function from rows of one table to rows of another with columns of the same names; None where they are
-    alike."""
-    places = {column.name: place for place, column in enumerate(source.columns)}
-    order = [places[column.name] for column in target.columns]
-    if order == list(range(len(source.columns))):
-        return None
-    return lambda row: tuple([row[place] for place in order])
 
 
 class Leaf:
@@ -85,76 +72,6 @@ def show_as(writer: TableWriter, named: TableWriter) -> None:
     who may read it."""
     change = reorder(writer.table, named.table)
     writer.row_shown = named.failing_row if change is None else lambda row: named.failing_row(change(row))
-
-
-class Router:
-    """The way of a row down from one partitioned table."""
-
-    def __init__(self, catalog: Catalog, table: Table) -> None:
-        assert table.partitioning is not None
-        self._catalog = catalog
-        self.table = table
-        self._level = level_of(catalog, table)
-        self.key = key_getter(catalog, table)
-        self._below: dict[int, tuple[Reorder | None, Router]] = {}
-
-    def leaf(self, row: Row) -> Table:
-        """The partition that takes a row of the table. Raises 23514."""
-        key = self.key(row)
-        found = self._level.find(key)
-        if found is None:
-            raise self._none_found(key)
-        if found.partitioning is None:
-            return found
-        router, row = self._under(found, row)
-        return router.leaf(row)
-
-    def find(self, row: Row) -> Table | None:
-        """The partition that would take a row of the table; None if there is none."""
-        found = self._level.find(self.key(row))
-        if found is None or found.partitioning is None:
-            return found
-        router, row = self._under(found, row)
-        return router.find(row)
-
-    def _under(self, table: Table, row: Row) -> tuple[Router, Row]:
-        """The router of a partitioned partition, and the row as one of that."""
-        below = self._below.get(table.oid)
-        if below is None:
-            below = self._below[table.oid] = reorder(self.table, table), Router(self._catalog, table)
-        change, router = below
-        return router, row if change is None else change(row)
-
-    def _none_found(self, key: Sequence[object]) -> SqlError:
-        table = self.table
-        assert table.partitioning is not None
-        numbers = [column.number for column in table.partitioning.columns]
-        return SqlError(
-            "23514",
-            f'no partition of relation "{table.name}" found for row',
-            detail=shown_key(table, numbers, f"Partition key of the failing row contains {key_shown(table, key)}."),
-            schema=self._catalog.schema_name(table.schema),
-            table=table.name,
-        )
-
-
-def key_getter(catalog: Catalog, table: Table) -> Callable[[Row], tuple[object, ...]]:
-    """Makes a function from a row to its partition key."""
-    assert table.partitioning is not None
-    columns = tuple(IndexColumn(item.number, item.expression, type=item.type) for item in table.partitioning.columns)
-    return value_getter(catalog, table, Index(0, table.schema, "", table.oid, columns, 0))
-
-
-def key_shown(table: Table, key: Sequence[object]) -> str:
-    """'(a, b) = (1, x)' in messages."""
-    from catalog.types import lookup
-
-    assert table.partitioning is not None
-    names, texts = [], []
-    for column, value in zip(table.partitioning.columns, key, strict=True):
-        names.append(table.column_by_number(column.number).name if column.number else f"{column.expression}")
-        texts.append("null" if value is None else lookup(column.type.oid).text_encoder()(value).decode())
-    return f"({', '.join(names)}) = ({', '.join(texts)})"
 
 
 class PartitionedWriter(TableWriter):
@@ -323,19 +240,6 @@ class Moving:
                 for foreign in self._target.incoming
             ],
         )
-
-
-def key_column_numbers(catalog: Catalog, table: Table) -> frozenset[int] | None:
-    """The columns (attnums) of a partition that decide where its rows belong, by all tables above it; None where an
-    expression does, which may be any."""
-    names: set[str] = set()
-    for above in catalog.partitioned_above(table):
-        assert above.partitioning is not None
-        for item in above.partitioning.columns:
-            if not item.number:
-                return None
-            names.add(above.column_by_number(item.number).name)
-    return frozenset(column.number for column in table.columns if column.name in names)
 
 
 def writer_of(

@@ -11,7 +11,8 @@ from engine.session.positioned import current_row
 from engine.sql.analyze.typenames import type_from_text
 
 if TYPE_CHECKING:
-    from catalog.schema import Catalog, Table, VirtualTable
+    from catalog.catalog import Catalog
+    from catalog.schema import Table, VirtualTable
     from catalog.types.base import TypeRef
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from catalog.catalog import Catalog
     from catalog.errors import SqlError
     from catalog.memory import Account
-    from catalog.schema import Catalog, Role, VirtualTable
+    from catalog.schema import Role, VirtualTable
     from engine.columnar.interface import VirtualContent
     from engine.node.node import Node
     from engine.node.plan_cache import PlanKey

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog
 from engine.replica import HOME
 from engine.session.notifications import UNLISTEN_ALL
 from engine.session.plan import UnplannedStatement

@@ -15,7 +15,7 @@ from engine.sql.analyze.environment import usable_path
 from engine.sql.analyze.literals import read_literal
 
 if TYPE_CHECKING:
-    from catalog.schema import Catalog
+    from catalog.catalog import Catalog
     from engine.node.plan_cache import PlanKey
 
 ParameterDecoder = Callable[[bytes], object]

@@ -17,7 +17,7 @@ from engine.session.plan import NO_COLUMNS, Plan, RunRow
 from engine.sql import ast
 
 if TYPE_CHECKING:
-    from catalog.schema import Catalog
+    from catalog.catalog import Catalog
     from engine.statistics.statements import Tally
 
 

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Table
+from catalog.schema import Table
 
 if TYPE_CHECKING:
     from engine.session.interface import SessionCore

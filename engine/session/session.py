@@ -21,11 +21,12 @@ import math
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import CallContext
 from catalog.memory import UNLIMITED, Account
 from catalog.privileges import may_set
-from catalog.schema import Catalog, Database, Role
+from catalog.schema import Database, Role
 from engine.execute.context import ExecContext
 from engine.node.node import Node
 from engine.node.plan_cache import PlanCache, PlanKey

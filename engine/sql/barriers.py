@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast, get_args
 
-from catalog.schema import Catalog, View
+from catalog.catalog import Catalog
+from catalog.schema import View
 from engine.sql import tree
 from engine.sql.analyze.typeinfo import BOOL_REF
 from engine.sql.need_order import is_barrier

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from catalog.schema import Catalog
+from catalog.catalog import Catalog
 from catalog.types.oids import RECORD
 from engine.sql import tree
 from engine.sql.analyze.coerce import strip_implicit

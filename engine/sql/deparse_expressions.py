@@ -9,13 +9,14 @@ from functools import cache
 from typing import Any
 
 from catalog import collations, types
+from catalog.catalog import Catalog
 from catalog.functions import added, registry
 from catalog.functions.base import Function, Operator
 from catalog.functions.geometry import ITEMS
-from catalog.schema import PG_CATALOG_OID, Catalog, Schema
+from catalog.schema import PG_CATALOG_OID, Schema
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from catalog.types.collated import FIRST_OID as FIRST_COLLATED
+from catalog.types.collated_oids import FIRST_OID as FIRST_COLLATED
 from catalog.types.oids import ANY
 from catalog.types.user import entry_of
 from engine.sql import tree

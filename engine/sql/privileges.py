@@ -20,9 +20,10 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from functools import partial
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.privileges import may, may_columns, names_of
-from catalog.schema import FIRST_USER_OID, PG_CATALOG_OID, Catalog, Role, Schema, Sequence, Table, View, VirtualTable
+from catalog.schema import FIRST_USER_OID, PG_CATALOG_OID, Role, Schema, Sequence, Table, View, VirtualTable
 from engine.sql import tree
 from engine.sql.analyze.environment import builtin_relations_by_oid
 from engine.sql.need_order import ON, Need, Order, is_inlined, joined_sublinks, stays, stays_barrier, stays_in_union

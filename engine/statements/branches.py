@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
-from catalog.schema import Catalog
 from engine.bulk.branch_preservation import add_differences
 from engine.bulk.thread import BulkThread
 from engine.checkpoint.capture import Capture

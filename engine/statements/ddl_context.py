@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from catalog import rows as system_rows
+from catalog.catalog import Catalog
 from catalog.collations import key_version
 from catalog.errors import SqlError, not_supported
 from catalog.privileges import may
 from catalog.schema import (
     DEFAULT_TABLESPACE_OID,
-    Catalog,
     ChangeStream,
     Database,
     Index,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
 from catalog.functions import registry
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from engine.session.errors import aborted_error
 from engine.session.portal import Portal
 from engine.statements import planning

@@ -20,8 +20,9 @@ from catalog.errors import SqlError, not_supported
 from catalog.types.base import FormatSettings
 from engine.bulk.complete import compile_checks, compile_row_functions
 from engine.execute.code import Code, NotOnRowPath
+from engine.execute.compiled_value import Value
 from engine.execute.context import ExecContext, begin_meter
-from engine.execute.expressions import ExpressionCompiler, Value
+from engine.execute.expressions import ExpressionCompiler
 from engine.execute.writer import Checks
 from engine.sql import tree
 from engine.statements.data_change import SLICE, Again, Call, DataChange, Done

@@ -15,7 +15,7 @@ from engine.session.plan import Plan, ResultColumns, RunRow
 from engine.sql import tree
 
 if TYPE_CHECKING:
-    from catalog.schema import Catalog
+    from catalog.catalog import Catalog
     from catalog.types.base import FormatSettings
     from engine.session.portal import Portal
     from engine.session.positioned import Places

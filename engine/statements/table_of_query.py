@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.collations import collation, of_type
 from catalog.errors import SqlError
-from catalog.schema import (
-    Catalog,
-)
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from engine.execute.context import Field
 from engine.session.prepared import Prepared
 from engine.sql import ast
-from engine.sql.analyze.collations import no_collation
+from engine.sql.analyze.derived_collations import no_collation
 from engine.sql.parser import parse_type_name
 from engine.statements.rows_plan import RowsPlan
 

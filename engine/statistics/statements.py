@@ -27,7 +27,7 @@ from engine.sql import ast
 from engine.sql.normalize import describe_statement
 
 if TYPE_CHECKING:
-    from catalog.schema import Catalog
+    from catalog.catalog import Catalog
 
 MOST = 5000  # statements, PostgreSQL's default of pg_stat_statements.max
 DROPPED = 20  # one of so many goes when there are more

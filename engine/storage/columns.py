@@ -24,7 +24,7 @@ from catalog.errors import SqlError, not_supported
 from catalog.types import element_of, lookup, oids
 from catalog.types.array import vector_of
 from catalog.types.base import Array, Interval, Layout, SqlType
-from catalog.types.collated import plain
+from catalog.types.collated_oids import plain
 from catalog.types.user import FIRST_USER_OID
 
 Numbers = Any  # numpy.ndarray: NumPy's own stubs make every dtype a type parameter

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Role
+from catalog.schema import Role
 from engine.changes.stream_reader import Wanted
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from catalog.errors import SqlError
-from catalog.functions.quotes import quote_identifier, quote_literal
+from catalog.identifiers import quote_identifier, quote_literal
 from catalog.schema import Table, View
 from catalog.system.relations import system_relations
 from catalog.types import format_type, lookup

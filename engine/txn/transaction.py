@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sortedcontainers import SortedList
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.memory import Account
-from catalog.schema import Catalog, SchemaObject
+from catalog.schema import SchemaObject
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.deferred import Deferred

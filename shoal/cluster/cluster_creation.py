@@ -32,7 +32,7 @@ from replication.log.takeover import znode_creations
 from shoal.cluster.replica_bootstrap import DEFAULT_TABLESPACE, JoinedTablespace, find_tablespace, own_tables
 from shoal.cluster.tablespaces import FOLDER, make_spec
 from shoal.config import ConfigError
-from shoal.serve import open_spaces
+from shoal.data_directory import open_spaces
 
 log = logging.getLogger("shoal.cluster")
 

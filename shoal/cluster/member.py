@@ -84,7 +84,7 @@ from shoal.cluster.tablespaces import ClusterTablespaces, MemberContext, Tablesp
 from shoal.cluster.timed_flush import TimedFlush
 from shoal.config import Config, ConfigError
 from shoal.directory_watch import DirectoryWatch
-from wire.leader_forwarding import ForwardingServices
+from wire.forwarding_services import ForwardingServices
 
 log = logging.getLogger("shoal.cluster")
 T = TypeVar("T")

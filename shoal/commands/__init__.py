@@ -1,7 +1,8 @@
 """The commands that do not serve. Those for a cluster talk to ZooKeeper, to the store, and to nodes as any client.
 
     init.py          an empty database in a new directory
-    sql.py           statements for a server or a directory: sql_channels.py, sql_text.py, sql_prompt.py
+    sql.py           statements for a server or a directory: sql_channels.py, sql_directory.py,
+                     sql_text.py, sql_errors.py, sql_prompt.py
     config.py        the settings in force
     completion.py    a script for the shell
     status.py        nodes, tablespaces, leaders, replicas, and problems
@@ -16,7 +17,7 @@
     store.py         another store; another member for a quorum store, or one less
     backup.py        backups of a running server, and what is made of them: verify, restore
     restore_as.py    restore of one database beside others
-    pipeline.py      jobs on Spark; their command lines: pipeline_parser.py
+    pipeline.py      jobs on Spark: pipeline_jobs.py; their command lines: pipeline_parser.py
     compact.py       one of these, on a store of backups: shoal/archive/compaction.py
     progress_bars.py progress bars for long work
     cluster_access.py  what they share: access to a cluster without changing it, SQL to a node, tables of text

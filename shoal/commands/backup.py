@@ -18,7 +18,7 @@ from urllib.parse import quote
 import orjson
 
 from catalog.errors import SqlError
-from catalog.functions.quotes import quote_literal
+from catalog.identifiers import quote_literal
 from replication.interface import ChangelogStore
 from replication.stores import open_store
 from shoal.archive.contents import BackupContents, read_contents, verify_all

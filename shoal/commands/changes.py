@@ -21,6 +21,7 @@ import orjson
 import psycopg
 from psycopg import sql
 
+from shoal.commands import cluster_access
 from shoal.config import ConfigError
 
 AT_ONCE = 1000  # changes that are read at a time: the server is busy with them for some milliseconds
@@ -57,9 +58,7 @@ def one_line(error: psycopg.Error) -> str:
     """The error of the server, or of libpq, with its hint, in one line."""
     diagnosis = error.diag
     if diagnosis.message_primary is None:
-        from shoal.commands.cluster_access import one_line as joined
-
-        return joined(str(error))
+        return cluster_access.one_line(str(error))
     hint = f" {diagnosis.message_hint}" if diagnosis.message_hint else ""
     return f"{diagnosis.message_primary}.{hint}"
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import orjson
 
 from shoal.config import ConfigError
+from shoal.embedded.connection import with_literals
+from shoal.embedded.database import Database
+from shoal.embedded.errors import Error
 
 
 def run(options: argparse.Namespace) -> int:
     """The exit status. Raises ConfigError: the directory is not empty, cannot be written."""
-    from shoal.embedded.connection import with_literals
-    from shoal.embedded.database import Database
-    from shoal.embedded.errors import Error
-
     directory = Path(options.data)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigError(f"{directory} exists and is not empty: choose another directory for the database")

@@ -13,7 +13,7 @@ import time
 import orjson
 
 from catalog.errors import SqlError
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from replication.interface import ConflictError
 from replication.log.layout import decode_epoch, decode_ledgers, paths
 from replication.observer import ObservedTablespace

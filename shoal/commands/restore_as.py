@@ -17,12 +17,12 @@ from datetime import timedelta
 import orjson
 
 from catalog.errors import SqlError
-from catalog.functions.quotes import quote_identifier, quote_literal
+from catalog.identifiers import quote_identifier, quote_literal
 from shoal.commands.backup import LOOK, archive_url, moment
 from shoal.commands.cluster_access import EPOCH, LOCAL, conninfo
 from shoal.commands.progress_bars import Bars
-from shoal.commands.sql import format_error
-from shoal.commands.sql_channels import DirectoryChannel, ServerChannel, SqlChannel
+from shoal.commands.sql_channels import ServerChannel, SqlChannel
+from shoal.commands.sql_errors import format_error
 from shoal.config import ConfigError
 
 
@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _open(options: argparse.Namespace, said: list[str]) -> SqlChannel:
     if options.data is not None:
+        from shoal.commands.sql_directory import DirectoryChannel  # a server is asked without an engine of one's own
+
         return DirectoryChannel(os.path.abspath(options.data), options.user, "postgres", said.append)
     return ServerChannel(conninfo(options.user, options.dsn or LOCAL), said.append)
 

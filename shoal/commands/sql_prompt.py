@@ -23,6 +23,7 @@ from pygments.lexers.sql import PostgresLexer
 from catalog.errors import SqlError
 from engine.sql.dialects.names import SHOAL
 from shoal.commands.sql_channels import ChannelResult, SqlChannel
+from shoal.commands.sql_errors import format_error
 from shoal.commands.sql_text import statements_of
 from shoal.config import ConfigError
 
@@ -88,8 +89,6 @@ def prompt(channel: SqlChannel, show: Callable[[ChannelResult], None], dialect: 
 
 
 def _answer(channel: SqlChannel, text: str, show: Callable[[ChannelResult], None], dialect: str) -> None:
-    from shoal.commands.sql import format_error
-
     statement = ""
     try:
         if text == "\\d":

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.types import oids
 from catalog.types.base import DEFAULT_FORMAT
 from shoal.embedded.engine_thread import ERROR, READY, EngineThread, Link

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from shoal.embedded.connection import Connection
 from shoal.embedded.errors import ProgrammingError
 

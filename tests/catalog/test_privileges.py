@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from catalog import privileges
+from catalog.catalog import Catalog
 from catalog.privileges import DependentPrivileges, Grant, add_grant, parse, remove_grants, rename_role
-from catalog.schema import Catalog, Role, Schema, Table
+from catalog.schema import Role, Schema, Table
 
 
 def _grants(*items: str) -> tuple[Grant, ...]:

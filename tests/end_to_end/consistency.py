@@ -15,7 +15,7 @@ from engine.node.node import Node
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.newest import NewestRows
 from engine.storage.tablespace import Tablespace
-from shoal.serve import open_spaces
+from shoal.data_directory import open_spaces
 
 
 def _at_once(work: Callable[[], None]) -> None:

@@ -19,7 +19,7 @@ from catalog.errors import not_supported
 from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import Order, TypeRef
-from catalog.types.collated import FIRST_OID as FIRST_COLLATED
+from catalog.types.collated_oids import FIRST_OID as FIRST_COLLATED
 from engine.columnar.generate.bounds import MIRRORED, narrow_decimal
 from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, of_form, unify
 from engine.columnar.generate.state import Generation

@@ -31,9 +31,9 @@ from catalog.duckdb.nodes import (
 from catalog.duckdb.types import BIGINT, INTEGER, SMALLINT, TIMESTAMP, VARCHAR, DuckDBType, parse_type
 from catalog.errors import not_supported
 from catalog.schema import Table, VirtualTable
+from catalog.type_descriptions import describe
 from catalog.types import oids
 from catalog.types.base import FormatSettings, Integers, TypeRef
-from catalog.usertypes import describe
 from engine.columnar.frames import ipc_stream
 from engine.columnar.generate.forms import (
     GENERAL,

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.errors import SqlError
+from catalog.type_descriptions import learn
 from catalog.types.base import TypeRef
-from catalog.usertypes import learn
 from engine.columnar import frames
 from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature

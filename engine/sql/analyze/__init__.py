@@ -3,12 +3,13 @@
     environment   catalog and search path; `Environment`
     dispatch      from a raw node, of an expression or a statement, to the function that analyses it
     expressions, comparisons, calls, aggregates, subscripts       the kinds of expression
-    resolve, coerce, typeinfo, typenames, literals                types: operators, functions, casts, literals
+    resolve, coerce, common_types, typeinfo, typenames, literals  types: operators, functions, casts, literals
     scope, state  names, and what one query level knows
     from_clause, targets, clauses, select, set_operations, with_clause, views       queries
     search_cycle    SEARCH and CYCLE;  column_definitions, json_records  calls in FROM that are told their columns
     domains, declared    domains; which domain or row type an expression has;  routines  functions of users
-    collations, collated_trees, collated_functions    which collation decides, and what that does to the tree
+    collations, collation_needs, derived_collations, collated_trees, collated_functions    which collation decides, and
+                  what that does to the tree
     sortable, references, assignments, json_rows, errors    orders, dependencies, parts of columns, rows, positions
     changes, merge, set_clause, conflicts, updatable, rules    INSERT, UPDATE, DELETE, MERGE; what tables and views add
 
@@ -25,6 +26,7 @@ from catalog.types.base import TypeRef
 from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import calls, changes, collations, comparisons, expressions, merge, select, subscripts
+from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.domains import base_types, given_domains
 from engine.sql.analyze.environment import Environment
@@ -71,7 +73,7 @@ def analyze(
     types = _parameter_types(shared, analysed) if shared.parameters else ()
     declared = tuple(map(shared.get_declared, range(1, len(types) + 1))) if shared.domains else ()
     relations, written = tuple(shared.relations), tuple(shared.written)
-    collated = collations.needs_collations(environment.catalog, relations, shared.collated)
+    collated = needs_collations(environment.catalog, relations, shared.collated)
     if collated:
         collations.Collator(environment.catalog).statement(analysed)  # for its errors
     return tree.Analyzed(

@@ -10,11 +10,16 @@ from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze import coerce, common_types, typeinfo
 from engine.sql.analyze.dispatch import expression, operand
-from engine.sql.analyze.errors import fail, location_of, refuse
-from engine.sql.analyze.resolve import operator_for
-from engine.sql.analyze.sortable import has_order, must_have_equality, must_have_order
+from engine.sql.analyze.errors import expr_location, fail, refuse
+from engine.sql.analyze.sortable import (
+    find_sort_expression,
+    has_order,
+    must_have_equality,
+    must_have_order,
+    sort_clause,
+)
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import type_name
 from engine.sql.tree_walk import children, shift_levels, walk, walk_with_depth
@@ -90,7 +95,7 @@ def unify_hypothetical(
     unified = list(arguments)
     for position in range(direct):
         pair = (arguments[direct + position], arguments[position])
-        oid = coerce.select_common_type(pair, "WITHIN GROUP")[0]
+        oid = common_types.select_common_type(pair, "WITHIN GROUP")[0]
         unified[position] = coerce.to_common(state, arguments[position], oid, "WITHIN GROUP")
         unified[direct + position] = coerce.to_common(state, arguments[direct + position], oid, "WITHIN GROUP")
     return unified
@@ -106,25 +111,6 @@ def _place(kind: str) -> str:
     return "VALUES" if kind == "single VALUES" else kind
 
 
-def sort_clause(state: State, value: tree.Expr, item: ast.SortBy) -> tree.SortClause:
-    """A sort key: direction and place of NULLs resolved. 42883 for a type without an order."""
-    oid = value.type.oid
-    location = location_of(item.expression)
-    descending = item.direction == "desc"
-    if item.direction == "using":
-        if item.using[:-1] not in ((), ("pg_catalog",)):
-            operator_for(state.environment, item.using, oid, oid, -1)
-        if item.using[-1] not in ("<", ">"):
-            fail(
-                "42809", f"operator {item.using[-1]} is not a valid ordering operator", item,
-                hint='Ordering operators must be "<" or ">" members of btree operator families.',
-            )  # fmt: skip
-        descending = item.using[-1] == ">"
-    must_have_order(state, value.type, location)
-    nulls_first = item.nulls == "first" if item.nulls != "default" else descending
-    return tree.SortClause(value, descending, nulls_first)
-
-
 def _check_distinct(
     state: State, arguments: tuple[tree.Expr, ...], order_by: tuple[tree.SortClause, ...], node: ast.FuncCall
 ) -> None:
@@ -133,7 +119,7 @@ def _check_distinct(
         must_have_order(
             state,
             value.type,
-            coerce.expr_location(value),
+            expr_location(value),
             "Aggregates with DISTINCT must be able to sort their inputs.",
         )
     for item in order_by:
@@ -141,7 +127,7 @@ def _check_distinct(
             fail(
                 "42P10",
                 "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
-                coerce.expr_location(item.expression),
+                expr_location(item.expression),
             )
 
 
@@ -246,8 +232,6 @@ def _window_index(state: State, over: ast.WindowDef) -> int:
 
 def window_clauses(state: State, targets: list[tree.Target]) -> tuple[tree.WindowClause, ...]:
     """transformWindowDefinitions: every window of the query level, named ones first."""
-    from engine.sql.analyze.clauses import find_sort_expression
-
     done: list[tree.WindowClause] = []
     for position, window in enumerate(state.windows):
         if window.name is not None and any(item.name == window.name for item in state.windows[:position]):
@@ -346,7 +330,7 @@ def _frame_offset(state: State, mode: str, offset: ast.Node, order: tuple[tree.S
             fail(
                 "0A000",
                 f"RANGE with offset PRECEDING/FOLLOWING is not supported for column type {type_name(ordered)}",
-                coerce.expr_location(value),
+                expr_location(value),
             )
         cast = coerce.coerce(state, value, TypeRef(wanted), "i")
         if cast is None:
@@ -354,7 +338,7 @@ def _frame_offset(state: State, mode: str, offset: ast.Node, order: tuple[tree.S
                 "0A000",
                 "RANGE with offset PRECEDING/FOLLOWING is not supported for column type "
                 f"{type_name(ordered)} and offset type {type_name(value.type.oid)}",
-                coerce.expr_location(value),
+                expr_location(value),
                 hint="Cast the offset value to an appropriate type.",
             )
         value = cast
@@ -446,7 +430,7 @@ class _GroupingCheck:
                 fail(
                     "42803",
                     "arguments to GROUPING must be grouping expressions of the associated query level",
-                    coerce.expr_location(value),
+                    expr_location(value),
                 )
 
     def _lifted_match(self, node: object, depth: int) -> bool:

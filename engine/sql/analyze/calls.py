@@ -6,23 +6,26 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NoReturn
 
+from catalog.catalog import Catalog
 from catalog.functions.base import Function
 from catalog.functions.system_rows import COLUMNS_OF_ROWS
 from catalog.routines import LANGUAGE
-from catalog.schema import Catalog, Domain
+from catalog.schema import Domain
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import ANY, UNKNOWN
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, json_records, json_rows, scope
+from engine.sql.analyze import coerce, common_types, json_records, json_rows, scope
+from engine.sql.analyze.aggregates import aggregate_call, unify_hypothetical, window_call
 from engine.sql.analyze.declared import result_domain
 from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.environment import Environment
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.analyze.resolve import Candidate, Found, argument, find_function, signature
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import array_type, element_type, type_name
+from engine.sql.parser import parse_expression
 
 _SETS_ALLOWED = frozenset(
     {
@@ -82,18 +85,12 @@ def call_function(state: State, node: ast.FuncCall) -> tree.Expr:
     if function.kind == "w" and node.over is None:
         fail("42809", f"window function {name} requires an OVER clause", node.location)
     if node.within_group and function.kind == "a":
-        from engine.sql.analyze.aggregates import unify_hypothetical
-
         arguments = unify_hypothetical(state, node, function, arguments, direct)
     ready, result = _prepare(state, node, found.candidate, arguments)
     function, ready = json_rows.prepare_call(state, node, function, ready)
     if function.kind == "a":
-        from engine.sql.analyze.aggregates import aggregate_call
-
         return aggregate_call(state, node, function, ready, direct, result)
     if node.over is not None:
-        from engine.sql.analyze.aggregates import window_call
-
         if function.kind != "w":
             fail(
                 "42809", f"OVER specified, but {name} is not a window function nor an aggregate function", node.location
@@ -209,7 +206,7 @@ def _cast_to_user_type(state: State, node: ast.FuncCall, argument: tree.Expr) ->
     if defined is None or isinstance(defined, Domain):
         return 0
     literal = argument.type.oid == oids.UNKNOWN and _is_literal(state, argument)
-    return defined.oid if literal or coerce.find_pathway(defined.oid, argument.type.oid, "e")[0] == "io" else 0
+    return defined.oid if literal or common_types.find_pathway(defined.oid, argument.type.oid, "e")[0] == "io" else 0
 
 
 def _not_found(node: ast.FuncCall, found: Found, shown: str, word: str) -> NoReturn:
@@ -237,7 +234,7 @@ def _prepare(
     domain = 0
     if function.result_type in oids.POLYMORPHIC:
         domain = result_domain([item.type for item in values], declared, function.result_type)
-    result = coerce.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
+    result = common_types.resolve_polymorphic([item.type.oid for item in values], declared, function.result_type, False)
     ready: list[tree.Expr] = []
     for value, oid in zip(values, declared, strict=True):
         if oid == ANY:
@@ -252,9 +249,9 @@ def _prepare(
         array = array_type(element)
         if not array:
             fail("42704", f"could not find array type for data type {type_name(element)}", node.location)
-        ready[fixed:] = [tree.ArrayExpr(tail, TypeRef(array), TypeRef(element), False, coerce.expr_location(tail[0]))]
+        ready[fixed:] = [tree.ArrayExpr(tail, TypeRef(array), TypeRef(element), False, expr_location(tail[0]))]
     elif node.variadic and function.variadic == ANY and not _is_array(ready):
-        fail("42804", "VARIADIC argument must be an array", coerce.expr_location(ready[-1]))
+        fail("42804", "VARIADIC argument must be an array", expr_location(ready[-1]))
     return tuple(ready), TypeRef(result, domain=domain)
 
 
@@ -288,8 +285,6 @@ def default_arguments(function: Function) -> tuple[tree.Expr, ...]:
 
 
 def _typed_defaults(environment: Environment, function: Function) -> tuple[tree.Expr, ...]:
-    from engine.sql.parser import parse_expression
-
     state = State(Shared(environment, ()))
     declared = function.argument_types[len(function.argument_types) - len(function.defaults) :]
     found = []

@@ -15,7 +15,7 @@ from engine.sql.analyze.assignments import check_default, store_part
 from engine.sql.analyze.conflicts import on_conflict
 from engine.sql.analyze.dispatch import analyses, expression, select_query
 from engine.sql.analyze.environment import undefined_table
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.analyze.from_clause import from_clause
 from engine.sql.analyze.rules import TableRules, table_rules
 from engine.sql.analyze.scope import table_item
@@ -283,7 +283,7 @@ def _gathered_source(
         else:
             value = coerce.settle_unknown(state, value)
             type_ = TypeRef(value.type.oid, value.type.typmod)
-            row.append(tree.Var(0, len(row) + 1, type_, 0, target.name, coerce.expr_location(value)))
+            row.append(tree.Var(0, len(row) + 1, type_, 0, target.name, expr_location(value)))
             inside.append(replace(target, expression=value))
     query = shift_levels(recast(source, tuple(inside)), 1)
     assert isinstance(query, tree.Query)
@@ -340,7 +340,7 @@ def _insert_select(
     source = select_query(State(state.shared, state), query, settle=False)
     state.namespace = saved
     output = source.output
-    locations = [coerce.expr_location(target.expression) for target in output]
+    locations = [expr_location(target.expression) for target in output]
     assert state.target is not None
     _check_count(node, state.target, columns, len(output), locations.__getitem__)
     columns = columns[: len(output)]

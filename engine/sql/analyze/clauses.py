@@ -11,17 +11,11 @@ from catalog.types import oids
 from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce, scope
-from engine.sql.analyze.aggregates import sort_clause
 from engine.sql.analyze.dispatch import expression
-from engine.sql.analyze.errors import fail, location_of, refuse
-from engine.sql.analyze.sortable import must_have_equality
+from engine.sql.analyze.errors import expr_location, fail, location_of, refuse
+from engine.sql.analyze.sortable import find_sort_expression, must_have_equality, sort_clause
 from engine.sql.analyze.state import State
 from engine.sql.tree_walk import walk_with_depth
-
-
-def find_sort_expression(state: State, node: ast.Node, targets: list[tree.Target], kind: str) -> tree.Expr:
-    """findTargetlistEntrySQL99: an expression over the input columns, or equal to an output column."""
-    return coerce.settle_unknown(state, expression(state, node, kind))
 
 
 def find_target(state: State, node: ast.Node, targets: list[tree.Target], clause: str) -> tree.Expr:
@@ -91,7 +85,7 @@ def distinct(
                 fail(
                     "42P10",
                     "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
-                    coerce.expr_location(clause.expression),
+                    expr_location(clause.expression),
                 )
         return ()
     found: list[tree.Expr] = []

@@ -8,9 +8,11 @@ from typing import Any
 
 from catalog import collations
 from catalog.types import element_of
-from catalog.types.collated import FIRST_OID, Rules, plain
+from catalog.types.collated import Rules
+from catalog.types.collated_oids import FIRST_OID, plain
 from catalog.types.oids import COLLATABLE
 from engine.sql import tree
+from engine.sql.analyze.targets import range_columns
 from engine.sql.tree_walk import shift_levels, substitute
 
 
@@ -72,8 +74,6 @@ def with_collated_output(query: tree.Query, found: dict[int, Rules]) -> tree.Que
             rules = None if target.junk else found.get(place)
             targets.append(replace(target, expression=as_collated(target.expression, rules)))
         return replace(query, targets=tuple(targets))
-    from engine.sql.analyze.targets import range_columns
-
     inner = shift_levels(query, 1)
     columns = range_columns(inner.targets)
     outer = tuple(

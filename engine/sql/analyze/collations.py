@@ -19,22 +19,23 @@ still what a view's text can be printed from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from catalog import collations
+from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
+from catalog.functions import registry
 from catalog.functions.base import Function, Operator, Trait
-from catalog.functions.quotes import quote_identifier
 from catalog.functions.registry import has_trait
-from catalog.schema import PG_CATALOG_OID, Catalog, Domain, Table, View, VirtualTable
+from catalog.identifiers import quote_identifier
+from catalog.schema import PG_CATALOG_OID, Domain, Table, VirtualTable
 from catalog.types import format_type
 from catalog.types.base import TypeRef
 from catalog.types.collated import Rules
 from catalog.types.oids import UNKNOWN
 from engine.sql import tree
-from engine.sql.analyze.coerce import expr_location
 from engine.sql.analyze.collated_functions import (
     ascii_function,
     ascii_mapping,
@@ -52,22 +53,9 @@ from engine.sql.analyze.collated_trees import (
     texts,
     with_collated_output,
 )
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.derived_collations import CONFLICT, EXPLICIT, IMPLICIT, NONE, Derived, indeterminate
+from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.tree_walk import node_fields, walk
-
-NONE, IMPLICIT, CONFLICT, EXPLICIT = range(4)
-_HINT = "Use the COLLATE clause to set the collation explicitly."
-
-
-@dataclass(frozen=True, slots=True)
-class Derived:
-    """What an expression's collation is, and how strongly. `other`: with which one it conflicts."""
-
-    strength: int = NONE
-    oid: int = 0
-    location: int = -1
-    other: int = 0
-
 
 _NOTHING = Derived()
 _NOT_DERIVED = Derived(other=-1)
@@ -84,48 +72,6 @@ class _Level:
         self.entries: list[dict[int, int]] = []
         self.ctes: dict[str, list[int]] = {}
         self.arms: dict[int, list[Derived]] = {}  # of set operations: what the columns of each arm derive
-
-
-def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
-    """Whether collations have to be derived for a statement: it names one itself (`named`), a relation has one, or the
-    database's own is not the usual one."""
-    if named or catalog.collating_domains or catalog.knows_ascii_only:
-        return True
-    of, known = _cache.held
-    if of is not catalog:
-        known = {}
-        _cache.held = catalog, known
-    for oid in relations:
-        found = known.get(oid)
-        if found is None:
-            item = catalog.objects.get(oid)
-            of_view = isinstance(item, View) and "COLLATE" in item.query
-            found = known[oid] = is_collated(item) if isinstance(item, Table) else of_view
-        if found:
-            return True
-    return False
-
-
-class _Cache:
-    """Which relations of a catalog, the last that was asked of, have collations of their own."""
-
-    def __init__(self) -> None:
-        self.held: tuple[Catalog | None, dict[int, bool]] = None, {}
-
-
-_cache = _Cache()
-
-
-def is_collated(table: Table) -> bool:
-    """Whether a column of a table, or an expression of it, has a collation of its own."""
-    return any(column.collation for column in table.columns) or any("COLLATE" in text for text in texts_of(table))
-
-
-def texts_of(table: Table) -> Iterator[str]:
-    """The expressions that statements over a table may run."""
-    for column in table.columns:
-        yield from filter(None, (column.default, column.generated))
-    yield from filter(None, (item.check for item in table.constraints))
 
 
 def collate(analyzed: tree.Analyzed, catalog: Catalog) -> tree.Analyzed:
@@ -791,17 +737,6 @@ def _of_columns(table: Table | VirtualTable) -> dict[int, int]:
     return {column.number: column.collation or collations.of_type(column.type.oid) for column in table.columns}
 
 
-def indeterminate(what: str = "string comparison") -> SqlError:
-    """42P22."""
-    return SqlError("42P22", f"could not determine which collation to use for {what}", hint=_HINT)
-
-
-def no_collation(column: str, type_: TypeRef) -> SqlError:
-    """42P22 for a column of a new relation."""
-    shown = format_type(type_.oid)
-    return SqlError("42P22", f'no collation was derived for column "{column}" with collatable type {shown}', hint=_HINT)
-
-
 def _settle(derived: Derived) -> int:
     """The collation of an output column: 0 where there is none."""
     return derived.oid if derived.strength in (IMPLICIT, EXPLICIT) else 0
@@ -818,8 +753,6 @@ def _fail_unsupported(what: str) -> NoReturn:
 
 def _within(node: tree.Aggref) -> bool:
     """Whether it is WITHIN GROUP: its ORDER BY is what it aggregates."""
-    from catalog.functions import registry
-
     declared = registry.aggregate(node.function.oid)
     return declared is not None and declared.kind != "n"
 

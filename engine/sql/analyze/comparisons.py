@@ -12,14 +12,15 @@ from catalog.types import oids
 from catalog.types.base import Integers, TypeRef
 from catalog.types.oids import BOOL, INTEGERS, RECORD, UNKNOWN
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze import coerce, common_types, typeinfo
 from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.declared import array_over, element_within
 from engine.sql.analyze.dispatch import handles, operand, select_query
-from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.errors import expr_location, fail, refuse
 from engine.sql.analyze.resolve import argument, make_operator, operator_for, operator_types
 from engine.sql.analyze.set_operations import recast
 from engine.sql.analyze.state import State
+from engine.sql.analyze.targets import expand_star
 from engine.sql.analyze.typeinfo import BOOL_REF, TEXT_REF, UNKNOWN_REF, array_type, element_type
 from engine.sql.tree_walk import walk_with_depth
 
@@ -88,9 +89,9 @@ def in_list(state: State, node: ast.Expression) -> tree.Expr:
     constant = [item for item in items if not _has_variables(item)]
     rest = items
     if len(constant) > 1:
-        oid = coerce.select_common_type([left, *constant], None)[0]
+        oid = common_types.select_common_type([left, *constant], None)[0]
         array = array_type(oid) if oid and oid != RECORD else 0
-        if array and all(coerce.can_coerce_one(item.type.oid, oid, "i") for item in [left, *constant]):
+        if array and all(common_types.can_coerce_one(item.type.oid, oid, "i") for item in [left, *constant]):
             elements = tuple(coerce.to_common(state, item, oid, "IN") for item in constant)
             values = tree.ArrayExpr(elements, TypeRef(array), TypeRef(oid))
             result.append(scalar_array_op(state, names, use_or, left, values, node.location))
@@ -125,8 +126,6 @@ def row_elements(state: State, row: ast.RowExpr) -> tuple[tree.Expr, ...]:
     found: list[tree.Expr] = []
     for item in row.elements:
         if isinstance(item, ast.ColumnRef) and item.names[-1] == "*":
-            from engine.sql.analyze.targets import expand_star
-
             found.extend(expr for _, expr in expand_star(state, item))
         else:
             found.append(operand(state, item))
@@ -321,7 +320,7 @@ def _quantify(state: State, node: ast.SubLink, query: tree.Query) -> tree.Expr:
         # The subquery's column is cast to the operator's right operand inside the subquery, so that both sides of the
         # comparison are of the operator's own types.
         expr = targets[position].expression
-        placeholder = tree.CaseTestExpr(expr.type, coerce.expr_location(expr))
+        placeholder = tree.CaseTestExpr(expr.type, expr_location(expr))
         call = make_operator(state, names, value, placeholder, node.location)
         if call.type.oid != BOOL:
             fail(
@@ -354,7 +353,7 @@ def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
         subject = operand(state, node.argument)
         if subject.type.oid == UNKNOWN:
             subject = coerce.coerce_type(state, subject, TEXT_REF, "i")
-        stand_in = tree.CaseTestExpr(subject.type, coerce.expr_location(subject))
+        stand_in = tree.CaseTestExpr(subject.type, expr_location(subject))
     conditions, results = [], []
     for when in node.whens:
         condition = operand(state, when.condition)
@@ -368,8 +367,8 @@ def case_when(state: State, node: ast.CaseExpr) -> tree.Expr:
     else:
         default = operand(state, node.default)
     no_sets_since(state, set_calls, "CASE")
-    oid = coerce.select_common_type([default, *results], "CASE")[0]
+    oid = common_types.select_common_type([default, *results], "CASE")[0]
     default = coerce.to_common(state, default, oid, "CASE/ELSE")
     values = [coerce.to_common(state, result, oid, "CASE/WHEN") for result in results]
-    type_ = coerce.common_type([default, *values], oid)
+    type_ = common_types.common_type([default, *values], oid)
     return tree.CaseExpr(subject, tuple(zip(conditions, values, strict=True)), default, type_, node.location)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from catalog.functions.base import Operator
-from catalog.functions.comparison import compared
+from catalog.functions.comparison import python_operator
 from catalog.schema import Index, Table
 from catalog.types import lookup
 from catalog.types.incomparable import order_key
@@ -176,7 +176,7 @@ def _compare(given: tree.FuncExpr, operator: Operator, needed: tree.FuncExpr, ot
 def stands(value: object, test: str, known: tree.Const) -> bool:
     """Whether a value compares so with a constant of its type."""
     key = order_key(lookup(known.type.oid)) or (lambda item: item)
-    return value is not None and bool(compared(test)(key(value), key(known.value)))
+    return value is not None and bool(python_operator(test)(key(value), key(known.value)))
 
 
 def _as_constants(given: object, needed: object) -> Provided | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.functions.quotes import quote_identifier
+from catalog.identifiers import quote_identifier
 from catalog.schema import Table, View
 from catalog.system import derived_oids
 from catalog.types.base import TypeRef

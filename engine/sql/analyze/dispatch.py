@@ -11,6 +11,7 @@ Statements stand within expressions, FROM items, WITH items and other statements
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from engine.sql import ast, tree
@@ -50,6 +51,20 @@ def operand(state: State, node: ast.Node) -> tree.Expr:
     if handler is None:
         refuse(f"{type(node).__name__} in an expression", node)
     return handler(state, node)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionNode:
+    """An expression that must be boolean, in a construct that the message of 42804 names: "CHECK", "WHERE"."""
+
+    expression: ast.Node
+    kind: str
+    construct: str
+
+
+def condition(state: State, wanted: ConditionNode) -> tree.Expr:
+    """The typed expression of a condition. Raises 42804 where it is not boolean."""
+    return _HANDLERS[ConditionNode](state, wanted)
 
 
 def analyses(kind: type) -> Callable[[Analysis], Analysis]:

@@ -12,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-from catalog.schema import Catalog, Column, Domain
+from catalog.catalog import Catalog
+from catalog.schema import Column, Domain
 from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import FIRST_USER_OID, entry_of
 from engine.sql import ast, tree
 from engine.sql.analyze import typeinfo
+from engine.sql.analyze.dispatch import ConditionNode, condition
 from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import element_type, type_name
+from engine.sql.parser import parse_expression
 
 BOOL = TypeRef(oids.BOOL)
 
@@ -47,14 +51,9 @@ def analyze_check(
     node: ast.Node, environment: Environment, type_: TypeRef, value: tree.Expr | None = None
 ) -> tree.Expr:
     """A domain's condition as a boolean expression over `value`, by default over VALUE."""
-    from engine.sql.analyze import coerce
-    from engine.sql.analyze.dispatch import expression
-    from engine.sql.analyze.state import Shared, State
-
     shared = Shared(environment, ())
     shared.domain_value = value if value is not None else tree.DomainValue(TypeRef(type_.oid, type_.typmod))
-    state = State(shared)
-    return coerce.to_boolean(state, expression(state, node, "check constraints"), "CHECK")
+    return condition(State(shared), ConditionNode(node, "check constraints", "CHECK"))
 
 
 def to_domain(environment: Environment, expr: tree.Expr, target: TypeRef, explicit: bool, location: int) -> tree.Expr:
@@ -74,8 +73,6 @@ def to_domain(environment: Environment, expr: tree.Expr, target: TypeRef, explic
 
 
 def _bind(text: str, environment: Environment, type_: TypeRef) -> tree.Expr:
-    from engine.sql.parser import parse_expression
-
     inside = Environment(
         environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
     )

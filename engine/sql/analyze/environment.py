@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from catalog.catalog import Catalog
 from catalog.collations import built_in_names, collation
 from catalog.errors import SqlError
 from catalog.functions import added
 from catalog.privileges import may
 from catalog.schema import (
     PG_CATALOG_OID,
-    Catalog,
     Collation,
     ExtensionType,
     Relation,
@@ -23,6 +23,7 @@ from catalog.schema import (
     View,
     VirtualTable,
 )
+from catalog.system.parts import system_views, virtual_tables
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
 from catalog.types.user import use
 
@@ -199,16 +200,7 @@ def builtin_relation(schema: int, name: str) -> VirtualTable | View | None:
 @cache
 def builtin_relations() -> dict[tuple[int, str], VirtualTable | View]:
     """All built-in relations, by (schema OID, name)."""
-    from importlib import import_module
-
-    try:
-        system = import_module("catalog.system")
-    except ImportError:
-        return {}
-    found: dict[tuple[int, str], VirtualTable | View] = {}
-    found.update(getattr(system, "virtual_tables", {}))
-    found.update(getattr(system, "system_views", {}))
-    return found
+    return {**virtual_tables, **system_views}
 
 
 @cache

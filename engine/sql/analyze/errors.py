@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from catalog.errors import SqlError
-from engine.sql import ast
+from engine.sql import ast, tree
 
 
 def fail(
@@ -40,3 +40,30 @@ def location_of(node: ast.Node) -> int:
         return location
     start = location_of(first)
     return start if location < 0 or 0 <= start < location else location
+
+
+def expr_location(expr: tree.Expr) -> int:
+    """Where an analysed expression starts in the text, -1 if unknown (exprLocation)."""
+    location = expr.location if not isinstance(expr, tree.SetToDefault) else -1
+    inner: tuple[tree.Expr, ...] = ()
+    if isinstance(expr, (tree.FuncExpr, tree.BoolExpr)):
+        inner = expr.arguments
+    elif isinstance(expr, _WITH_ARGUMENT):
+        inner = (expr.argument,)
+    elif isinstance(expr, (tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOp)):
+        inner = (expr.left, expr.right)
+    elif isinstance(expr, tree.SubLink):
+        inner = expr.test
+    elif isinstance(expr, tree.RowCompare):
+        inner = expr.left
+    for item in inner:
+        start = expr_location(item)
+        if start >= 0 and (location < 0 or start < location):
+            location = start
+    return location
+
+
+_WITH_ARGUMENT = (
+    tree.RelabelType, tree.CoerceViaIO, tree.CoerceTypmod, tree.ArrayCoerce, tree.NullTest, tree.BooleanTest,
+    tree.FieldSelect, tree.SubscriptingRef, tree.CoerceToDomain, tree.CollateExpr,
+)  # fmt: skip

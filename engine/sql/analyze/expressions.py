@@ -10,7 +10,8 @@ from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL, UNKNOWN
 from catalog.types.user import FIRST_USER_OID, base_domain
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, scope, typeinfo
+from engine.sql.analyze import coerce, common_types, scope, typeinfo
+from engine.sql.analyze.aggregates import check_grouping_call, check_grouping_level
 from engine.sql.analyze.calls import no_sets_since
 from engine.sql.analyze.comparisons import (
     between,
@@ -24,7 +25,7 @@ from engine.sql.analyze.comparisons import (
 from engine.sql.analyze.declared import array_over, element_within
 from engine.sql.analyze.dispatch import handles, operand
 from engine.sql.analyze.domains import add_checks
-from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.errors import expr_location, fail, refuse
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.sortable import must_have_comparison
@@ -304,9 +305,9 @@ def _min_max(state: State, node: ast.MinMaxExpr) -> tree.Expr:
 
 def _unify(state: State, nodes: tuple[ast.Node, ...], construct: str) -> tuple[tuple[tree.Expr, ...], TypeRef]:
     values = [operand(state, item) for item in nodes]
-    oid = coerce.select_common_type(values, construct)[0]
+    oid = common_types.select_common_type(values, construct)[0]
     arguments = tuple(coerce.to_common(state, value, oid, construct) for value in values)
-    return arguments, coerce.common_type(arguments, oid)
+    return arguments, common_types.common_type(arguments, oid)
 
 
 def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) -> tree.Expr:
@@ -331,7 +332,7 @@ def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) ->
             "42P18", "cannot determine type of empty array", node,
             hint="Explicitly cast to the desired type, for example ARRAY[]::integer[].",
         )  # fmt: skip
-    oid = coerce.select_common_type(values, "ARRAY")[0]
+    oid = common_types.select_common_type(values, "ARRAY")[0]
     if nested and element_type(oid):
         array_oid, element_oid, nested = oid, element_type(oid), True
     else:
@@ -339,7 +340,7 @@ def _array(state: State, node: ast.ArrayExpr, element: TypeRef | None = None) ->
         if not array_oid:
             fail("42704", f"could not find array type for data type {type_name(oid)}", node)
     elements = tuple(coerce.to_common(state, value, oid, "ARRAY") for value in values)
-    domain = coerce.common_type(elements, oid).domain
+    domain = common_types.common_type(elements, oid).domain
     of, over = (element_within(domain), base_domain(domain)) if nested else (domain, array_over(domain))
     type_, one = TypeRef(array_oid, domain=over), TypeRef(element_oid, domain=of)
     return tree.ArrayExpr(elements, type_, one, nested, node.location)
@@ -354,7 +355,7 @@ def _array_element(state: State, value: tree.Expr, wanted: TypeRef, node: ast.Ar
     result = coerce.coerce(state, value, wanted, "e", explicit=True)
     if result is None:
         names = f"{type_name(value.type.oid)} to {type_name(wanted.oid)}"
-        fail("42846", f"cannot cast type {names}", coerce.expr_location(value))
+        fail("42846", f"cannot cast type {names}", expr_location(value))
     return result
 
 
@@ -376,8 +377,6 @@ def _row_field(state: State, item: tree.Expr) -> tree.Expr:
 
 @handles(ast.GroupingFunc)
 def _grouping(state: State, node: ast.GroupingFunc) -> tree.Expr:
-    from engine.sql.analyze.aggregates import check_grouping_call, check_grouping_level
-
     check_grouping_call(state, node)
     arguments = tuple(operand(state, item) for item in node.arguments)
     check_grouping_level(arguments, node)

@@ -18,7 +18,7 @@ from catalog.types.composite import CompositeType
 from catalog.types.oids import FLOAT4, FLOAT8, RECORD
 from catalog.types.user import FIRST_USER_OID
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, column_definitions, json_records, routines, scope
+from engine.sql.analyze import coerce, column_definitions, common_types, json_records, routines, scope
 from engine.sql.analyze.column_definitions import Definitions
 from engine.sql.analyze.declared import relation_of
 from engine.sql.analyze.dispatch import expression, select_query
@@ -481,7 +481,7 @@ def _merged_column(state: State, kind: str, left: tree.Expr, right: tree.Expr) -
     """buildMergedJoinVar."""
     oid, typmod = left.type.oid, left.type.typmod
     if right.type.oid != oid:
-        oid = coerce.select_common_type([left, right], "JOIN/USING")[0]
+        oid = common_types.select_common_type([left, right], "JOIN/USING")[0]
         typmod = -1
     elif right.type.typmod != typmod:
         typmod = -1

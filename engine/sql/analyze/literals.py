@@ -39,6 +39,7 @@ from catalog.types.user import FIRST_USER_OID
 from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.typeinfo import element_type, type_name
+from engine.sql.analyze.typenames import type_from_text
 
 
 @lru_cache(1024)
@@ -109,8 +110,6 @@ def _read_class(environment: Environment, text: str) -> int:
 
 
 def _read_type(environment: Environment, text: str) -> int:
-    from engine.sql.analyze.typenames import type_from_text
-
     try:
         return type_from_text(text, environment).declared
     except SqlError as error:

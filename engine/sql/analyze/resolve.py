@@ -16,10 +16,12 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import UNKNOWN
 from engine.sql import tree
-from engine.sql.analyze.coerce import can_coerce, coerce_type, find_pathway, resolve_polymorphic
+from engine.sql.analyze.coerce import coerce_type
+from engine.sql.analyze.common_types import can_coerce, find_pathway, resolve_polymorphic
 from engine.sql.analyze.declared import result_domain, shown_type
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
+from engine.sql.analyze.json_rows import write_value
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import cached_for_builtins, category, facts, type_name, type_names, type_oid_by_name
 
@@ -268,8 +270,6 @@ def make_operator(
     else:
         arguments = (right if right_type == declared[0] else argument(state, right, declared[0]),)
     if call.joins_as_text:
-        from engine.sql.analyze.json_rows import write_value
-
         arguments = tuple(map(write_value, arguments))
     if call.function.volatility == "v":
         state.volatile = True

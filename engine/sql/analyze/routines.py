@@ -23,23 +23,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
 from catalog.functions.base import Function
 from catalog.functions.registry import functions_named
 from catalog.privileges import may
 from catalog.routines import LANGUAGE, shown_signature
-from catalog.schema import Catalog, Role, Routine
+from catalog.schema import Role, Routine
 from catalog.types import format_type, oids
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.user import entry_of
 from engine.sql import ast, privileges, tree
-from engine.sql.analyze import coerce
-from engine.sql.analyze.collations import needs_collations
+from engine.sql.analyze import coerce, common_types
+from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
+from engine.sql.parser import parse
 from engine.sql.tree_walk import is_volatile, shift_levels, transform, walk, walk_with_depth
 
 _DEEPEST = 32  # calls within calls
@@ -80,8 +82,6 @@ class Body:
 
 def parsed_body(routine: Routine) -> tuple[ast.Node, ...]:
     """The statements of a routine. Raises 42601."""
-    from engine.sql.parser import parse
-
     texts = (routine.body,) if routine.statements is None else routine.statements
     return tuple(statement.tree for text in texts for statement in parse(text))
 
@@ -234,7 +234,10 @@ def output_columns(function: Function, result: TypeRef, types: Sequence[int]) ->
     do."""
     if function.output_types:
         declared = function.argument_types
-        return [TypeRef(coerce.resolve_polymorphic(types, list(declared), oid, False)) for oid in function.output_types]
+        return [
+            TypeRef(common_types.resolve_polymorphic(types, list(declared), oid, False))
+            for oid in function.output_types
+        ]
     return None if result.oid == oids.RECORD else [result]
 
 

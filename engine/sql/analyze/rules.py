@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from catalog.catalog import Catalog
 from catalog.partitions import constraint_text
-from catalog.schema import Catalog, Column, Table
+from catalog.schema import Column, Table
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL
 from engine.sql import ast, tree
 from engine.sql.analyze import coerce
-from engine.sql.analyze.collations import collate_expression, is_collated
+from engine.sql.analyze.collation_needs import is_collated
+from engine.sql.analyze.collations import collate_expression
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.domains import column_rule, domain_default, has_conditions
 from engine.sql.analyze.environment import Environment
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.analyze.routines import expanded_expression, inline_call
 from engine.sql.analyze.scope import table_item
 from engine.sql.analyze.state import Shared, State
 from engine.sql.analyze.typeinfo import BOOL_REF, type_name
+from engine.sql.parser import parse_expression
 from engine.sql.tree_walk import walk
 
 
@@ -155,8 +158,6 @@ def _bind(table: Table, environment: Environment) -> TableRules:
 
 def bind_text(text: str, environment: Environment, table: Table | None, target: TypeRef | None, kind: str) -> tree.Expr:
     """A stored expression over a table's columns (range entry 0), cast to `target` by assignment."""
-    from engine.sql.parser import parse_expression
-
     inside = Environment(
         environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
     )
@@ -198,7 +199,7 @@ def bind_expression(
             "42804",
             f"{'generation' if kind.startswith('column gen') else 'default'} expression is of type "
             f"{type_name(value.type.oid)} but column is of type {type_name(target.oid)}",
-            coerce.expr_location(value),
+            expr_location(value),
             hint="You will need to rewrite or cast the expression.",
         )
     return result

@@ -6,12 +6,13 @@ Items joined by LATERAL rules may be visible but forbidden, which is an error of
 
 from __future__ import annotations
 
-from catalog.schema import Table, VirtualTable
+from catalog.schema import Index, Sequence, Table, VirtualTable
 from catalog.types.base import TypeRef
 from catalog.types.composite import CompositeType
 from catalog.types.oids import BOOL, OID
 from catalog.types.user import entry_of
 from engine.sql import tree
+from engine.sql.analyze.common_types import resolve_polymorphic
 from engine.sql.analyze.declared import row_of
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.state import NamespaceItem, State, positions
@@ -248,8 +249,6 @@ def _record_fields(state: State, expr: tree.Expr) -> list[tuple[str, TypeRef]] |
 
 def output_types(call: tree.FuncExpr) -> list[TypeRef]:
     """Types of a function's OUT columns, polymorphic ones by what the call bound."""
-    from engine.sql.analyze.coerce import resolve_polymorphic
-
     declared = call.function.argument_types
     actual = [item.type.oid for item in call.arguments]
     return [TypeRef(resolve_polymorphic(actual, list(declared), oid, False)) for oid in call.function.output_types]
@@ -354,8 +353,6 @@ def _distance(left: str, right: str, limit: int) -> int:
 
 def relation_kind_error(relation: object, name: str, location: int) -> None:
     """42809 for an index, 0A000 for a sequence in FROM or as a target."""
-    from catalog.schema import Index, Sequence
-
     if isinstance(relation, Index):
         fail(
             "42809", f'cannot open relation "{name}"', location,

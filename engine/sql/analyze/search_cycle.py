@@ -18,7 +18,7 @@ from dataclasses import replace
 from catalog.types.base import TypeRef
 from catalog.types.oids import BOOL, INT8, RECORD, RECORD_ARRAY
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, typeinfo
+from engine.sql.analyze import coerce, common_types, typeinfo
 from engine.sql.analyze.comparisons import scalar_array_op
 from engine.sql.analyze.dispatch import expression
 from engine.sql.analyze.errors import fail
@@ -102,7 +102,7 @@ def _cycle(state: State, item: ast.CommonTableExpr) -> tree.CycleClause | None:
         default: tree.Expr = tree.Const(False, _BOOL)
     else:
         pair = [expression(State(state.shared, state), part, "CYCLE") for part in (node.value, node.default)]
-        oid = coerce.select_common_type(pair, "CYCLE")[0]
+        oid = common_types.select_common_type(pair, "CYCLE")[0]
         if not typeinfo.has_equality(oid):
             fail("42883", f"could not identify an equality operator for type {typeinfo.type_name(oid)}")
         value, default = (coerce.to_common(state, part, oid, "CYCLE/SET") for part in pair)

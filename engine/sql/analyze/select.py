@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.sql import ast, tree
-from engine.sql.analyze import clauses, coerce
+from engine.sql.analyze import clauses, coerce, common_types
 from engine.sql.analyze.aggregates import check_grouping, first_aggregate, window_clauses
 from engine.sql.analyze.dispatch import analyses, expression
 from engine.sql.analyze.errors import fail, refuse
@@ -137,11 +137,11 @@ def _values(state: State, node: ast.SelectStmt, settle_unknown: bool) -> tree.Qu
     columns = [[row[position] for row in rows] for position in range(width)]
     ready, types = [], []
     for cells in columns:
-        oid = coerce.select_common_type(cells, "VALUES")[0]
+        oid = common_types.select_common_type(cells, "VALUES")[0]
         if len(cells) == 1 and not settle_unknown:
             oid = cells[0].type.oid
         cast = [coerce.to_common(state, cell, oid, "VALUES") for cell in cells]
-        types.append(coerce.common_type(cast, oid))
+        types.append(common_types.common_type(cast, oid))
         ready.append(cast)
     names = [f"column{position}" for position in range(1, width + 1)]
     range_columns = tuple(tree.RangeColumn(name, found) for name, found in zip(names, types, strict=True))

@@ -11,7 +11,7 @@ from engine.sql import ast, tree
 from engine.sql.analyze import coerce
 from engine.sql.analyze.assignments import check_default, store_part
 from engine.sql.analyze.dispatch import expression, select_query
-from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.errors import expr_location, fail, refuse
 from engine.sql.analyze.rules import TableRules
 from engine.sql.analyze.state import NamespaceItem, State
 from engine.sql.analyze.targets import expand_star, range_columns
@@ -48,7 +48,7 @@ def assign(state: State, value: tree.Expr, column: Column, location: int = -1) -
             "42804",
             f'column "{column.name}" is of type {type_name(column.type.declared)} but expression is of type '
             f"{type_name(value.type.oid)}",
-            coerce.expr_location(value) if location < 0 else location,
+            expr_location(value) if location < 0 else location,
             hint=_REWRITE,
         )
     return result

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from catalog.types import format_type
 from catalog.types.base import TypeRef
 from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
-from engine.sql.analyze import clauses, coerce
+from engine.sql.analyze import clauses, coerce, common_types
 from engine.sql.analyze.declared import common_domain
 from engine.sql.analyze.dispatch import select_query
-from engine.sql.analyze.errors import fail
+from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.analyze.scope import positional_item
 from engine.sql.analyze.sortable import type_must_have_equality
 from engine.sql.analyze.state import NamespaceItem, State
@@ -47,7 +48,7 @@ def recast(query: tree.Query, targets: tuple[tree.Target, ...]) -> tree.Query:
         if old.junk:
             continue
         position += 1
-        column = tree.Var(0, position, old.expression.type, 0, old.name, coerce.expr_location(old.expression))
+        column = tree.Var(0, position, old.expression.type, 0, old.name, expr_location(old.expression))
         expr = column if new.expression is old.expression else _swap(new.expression, old.expression, column)
         outer.append(tree.Target(expr, new.name, False, new.origin_table, new.origin_column))
     entry = tree.RangeSubquery(inner, "*SELECT*", columns)
@@ -99,7 +100,7 @@ def set_operation(state: State, node: ast.SelectStmt, recursive: str | None = No
     names = [target.name for target in leftmost.query.output]
     origins = [target for target in leftmost.query.output]
     targets = [
-        tree.Target(tree.Var(leftmost.index, position, found, 0, name, coerce.expr_location(origin.expression)), name)
+        tree.Target(tree.Var(leftmost.index, position, found, 0, name, expr_location(origin.expression)), name)
         for position, (name, found, origin) in enumerate(zip(names, top.types(), origins, strict=True), 1)
     ]  # fmt: skip
     state.namespace = [NamespaceItem("*set*", leftmost.index, None, names, [item.expression for item in targets])]
@@ -109,7 +110,7 @@ def set_operation(state: State, node: ast.SelectStmt, recursive: str | None = No
     for clause in order:
         if all(clause.expression != target.expression for target in targets[:count]):
             fail(
-                "0A000", "invalid UNION/INTERSECT/EXCEPT ORDER BY clause", coerce.expr_location(clause.expression),
+                "0A000", "invalid UNION/INTERSECT/EXCEPT ORDER BY clause", expr_location(clause.expression),
                 detail="Only result column names can be used, not expressions or functions.",
                 hint="Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
             )  # fmt: skip
@@ -195,7 +196,7 @@ class _Builder:
                 tree.CaseTestExpr(found, self._locate(side, position))
                 for side, found in ((left, first), (right, second))
             ]
-            oid = coerce.select_common_type(pair, construct)[0]
+            oid = common_types.select_common_type(pair, construct)[0]
             for side, found in zip(pair, (first, second), strict=True):
                 if found.oid != UNKNOWN:
                     coerce.to_common(self.state, side, oid, construct)
@@ -214,8 +215,6 @@ class _Builder:
         self, name: str, position: int, first: TypeRef, overall: TypeRef, left: _Leaf | _Node
     ) -> None:
         def show_type(found: TypeRef) -> str:
-            from catalog.types import format_type
-
             return format_type(found.oid, found.typmod)
 
         fail(
@@ -238,8 +237,8 @@ class _Builder:
         ):
             entry = side.query.range_table[expr.relation]
             assert isinstance(entry, tree.RangeValues)
-            return coerce.expr_location(entry.rows[0][expr.column - 1])
-        return coerce.expr_location(expr)
+            return expr_location(entry.rows[0][expr.column - 1])
+        return expr_location(expr)
 
     def _cast(self, side: _Leaf | _Node, types: Sequence[TypeRef], construct: str) -> _Leaf | _Node:
         """The side with its columns cast to the unified types; a set operation becomes a leaf for that."""
@@ -289,9 +288,7 @@ class _Builder:
             entries.append(tree.RangeSubquery(inner, f"*SELECT* {position + 1}", range_columns(inner.targets)))
         first = leaves[indexes[0]].query.output
         targets = tuple(
-            tree.Target(
-                tree.Var(0, position, found, 0, target.name, coerce.expr_location(target.expression)), target.name
-            )
+            tree.Target(tree.Var(0, position, found, 0, target.name, expr_location(target.expression)), target.name)
             for position, (found, target) in enumerate(zip(node.column_types, first, strict=True), 1)
         )
         query = tree.Query(targets, tuple(entries), (), set_operation=operation)

@@ -15,6 +15,7 @@ from catalog.types.oids import UNKNOWN
 from engine.sql import ast, tree
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.errors import fail
+from engine.sql.analyze.typeinfo import type_name
 
 if TYPE_CHECKING:
     from engine.sql.analyze.updatable import ViewTarget
@@ -81,8 +82,6 @@ class Shared:
             if is_domain:
                 self.domains[param.number] = target
         elif known != wanted:
-            from engine.sql.analyze.typeinfo import type_name
-
             fail(
                 "42P08",
                 f"inconsistent types deduced for parameter ${param.number}",

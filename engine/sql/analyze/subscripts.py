@@ -8,10 +8,10 @@ from catalog.types import oids
 from catalog.types.base import TypeRef
 from catalog.types.oids import INT4, JSONB, TEXT, TEXT_ARRAY, UNKNOWN
 from engine.sql import ast, tree
-from engine.sql.analyze import coerce, scope
+from engine.sql.analyze import coerce, common_types, scope
 from engine.sql.analyze.declared import element_within, slice_of
 from engine.sql.analyze.dispatch import handles, operand
-from engine.sql.analyze.errors import fail, refuse
+from engine.sql.analyze.errors import expr_location, fail, refuse
 from engine.sql.analyze.resolve import make_operator
 from engine.sql.analyze.state import State
 from engine.sql.analyze.typeinfo import INT4_REF, TEXT_REF, element_type, facts, type_name
@@ -99,7 +99,7 @@ def _index(state: State, node: ast.Node | None) -> tree.Expr | None:
     value = operand(state, node)
     result = coerce.coerce(state, value, INT4_REF, "a")
     if result is None:
-        fail("42804", "array subscript must have type integer", coerce.expr_location(value))
+        fail("42804", "array subscript must have type integer", expr_location(value))
     return result
 
 
@@ -131,20 +131,20 @@ def jsonb_path(state: State, steps: list[ast.Subscript], location: int) -> tuple
     for step in steps:
         if step.is_slice or step.upper is None:
             bound = step.upper or step.lower
-            at = -1 if bound is None else coerce.expr_location(operand(state, bound))
+            at = -1 if bound is None else expr_location(operand(state, bound))
             fail("42804", "jsonb subscript does not support slices", at)
         key = operand(state, step.upper)
-        numbers.append(key.type.oid != UNKNOWN and coerce.can_coerce_one(key.type.oid, INT4, "i"))
+        numbers.append(key.type.oid != UNKNOWN and common_types.can_coerce_one(key.type.oid, INT4, "i"))
         if key.type.oid == UNKNOWN:
             key = coerce.coerce_type(state, key, TEXT_REF, "i")
-        elif coerce.can_coerce_one(key.type.oid, INT4, "i"):
+        elif common_types.can_coerce_one(key.type.oid, INT4, "i"):
             key = coerce.coerce_type(state, key, INT4_REF, "i")
             key = tree.CoerceViaIO(key, TEXT_REF, True, location)
-        elif coerce.can_coerce_one(key.type.oid, TEXT, "i"):
+        elif common_types.can_coerce_one(key.type.oid, TEXT, "i"):
             key = coerce.coerce_type(state, key, TEXT_REF, "i")
         else:
             fail(
-                "42804", f"subscript type {type_name(key.type.oid)} is not supported", coerce.expr_location(key),
+                "42804", f"subscript type {type_name(key.type.oid)} is not supported", expr_location(key),
                 hint="jsonb subscript must be coercible to either integer or text.",
             )  # fmt: skip
         path.append(key)

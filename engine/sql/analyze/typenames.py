@@ -12,6 +12,7 @@ from engine.sql import ast
 from engine.sql.analyze.environment import Environment, undefined_table
 from engine.sql.analyze.errors import fail, refuse
 from engine.sql.analyze.typeinfo import array_type, element_type, facts, type_name, type_oid_by_name
+from engine.sql.parser import parse_expression
 
 
 def resolve_type(name: ast.TypeName, environment: Environment) -> TypeRef:
@@ -104,8 +105,6 @@ def _percent_type(name: ast.TypeName, environment: Environment) -> TypeRef:
 
 def type_from_text(text: str, environment: Environment) -> TypeRef:
     """The type that a text names, as regtype's input does: 'integer[]', 'varchar(10)'. 42704 if there is none."""
-    from engine.sql.parser import parse_expression
-
     node = parse_expression(f"NULL::{text}") if text.strip() else None
     if not isinstance(node, ast.TypeCast) or isinstance(node.argument, ast.TypeCast):
         raise SqlError("42601", f'invalid type name "{text}"')

@@ -8,11 +8,13 @@ relations only and are kept for good; users' views are kept as long as the catal
 
 from __future__ import annotations
 
-from catalog.schema import FIRST_USER_OID, Catalog, Source, Table, View
+from catalog.catalog import Catalog
+from catalog.schema import FIRST_USER_OID, Source, Table, View
 from engine.sql import tree
 from engine.sql.analyze.dispatch import select_query
 from engine.sql.analyze.environment import Environment
 from engine.sql.analyze.state import Shared, State
+from engine.sql.parser import parse_select
 from engine.sql.tree_walk import children
 
 _Known = dict[int, tuple[tree.Query, tuple[int, ...]]]
@@ -70,8 +72,6 @@ def sources_of(text: str, environment: Environment) -> tuple[Source, ...]:
 
 def _read(shared: Shared, text: str) -> tree.Query:
     """Analyses a stored text, whatever the search path is."""
-    from engine.sql.parser import parse_select
-
     environment = shared.environment
     path = ("pg_catalog", "public")
     shared.environment = Environment(environment.catalog, path, environment.user_name, environment.database_name)

@@ -19,10 +19,11 @@ import psycopg
 import pyarrow as pa
 
 from catalog import types
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.functions.duckdb_errors import translate
-from catalog.schema import POSTGRES_DATABASE_OID, PUBLIC_OID, Catalog, Column, Schema, Table
+from catalog.schema import POSTGRES_DATABASE_OID, PUBLIC_OID, Column, Schema, Table
 from catalog.types import pg_type_by_name
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from engine.columnar.generate import generate

@@ -75,7 +75,7 @@ def test_few_long_patterns_are_remembered(pattern: str, monkeypatch: pytest.Monk
 def test_matching_in_linear_time(postgres: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """RE2, which is asked about long texts, finds the same."""
     monkeypatch.setattr(regex_engine, "MANY", -1)
-    regex_engine.compiled.cache_clear()
+    regex_engine.compile_regex.cache_clear()
     test_matching(postgres)
     test_groups(postgres)
     asked = [regex_engine.regex(pattern, Options()) for pattern in PATTERNS if not pattern.startswith("***")]

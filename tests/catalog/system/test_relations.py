@@ -7,11 +7,14 @@ from typing import cast
 import psycopg
 import pytest
 
-from catalog import system, types
-from catalog.functions.system import canonical_name, size_pretty
+from catalog import types
+from catalog.catalog import Catalog
+from catalog.functions.system import size_pretty
+from catalog.identifiers import canonical_name
 from catalog.privileges import acts_as
-from catalog.schema import Catalog, Role
+from catalog.schema import Role
 from catalog.system.content import Surroundings, complete, parts, row_count
+from catalog.system.parts import system_views, virtual_tables
 from catalog.system.relations import internal_tables, system_relations, view_text
 
 
@@ -19,12 +22,12 @@ def test_every_relation_has_an_oid_and_a_name_of_its_own() -> None:
     found = [*system_relations().values(), *internal_tables]
     assert len({relation.oid for relation in found}) == len(found)
     assert all(relation.oid < 16384 for relation in found)
-    assert (11, "pg_class") in system.virtual_tables
-    assert (13000, "tables") in system.system_views
+    assert (11, "pg_class") in virtual_tables
+    assert (13000, "tables") in system_views
 
 
 def test_every_column_has_a_type_with_values() -> None:
-    for relation in system.virtual_tables.values():
+    for relation in virtual_tables.values():
         for column in relation.columns:
             assert types.lookup(column.type.oid).duckdb_type(column.type.typmod), (relation.name, column.name)
 

@@ -16,7 +16,7 @@ from engine.storage.edits import Edits
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.tablespace import Tablespace
 from engine.txn.sequences import encode_state
-from shoal.serve import open_store
+from shoal.data_directory import open_store
 
 SMALL = Options(target_rows=100, rest=0.0)
 

@@ -21,7 +21,7 @@ from engine.checkpoint import Described, read_checkpoint, verify_checkpoint
 from engine.storage.keys import prefix_range, storage_prefix
 from engine.storage.rows import RowCodec
 from engine.storage.tablespace import Tablespace
-from shoal.serve import open_spaces
+from shoal.data_directory import open_spaces
 from tests.engine.checkpoint.conftest import SAMPLES
 from tests.engine.checkpoint.harness import FolderFiles, checkpoint, commit, contents, opened
 from tests.server import ShoalServer

@@ -7,7 +7,8 @@ import asyncio
 import pyarrow as pa
 import pytest
 
-from catalog.schema import Catalog, Schema, Table
+from catalog.catalog import Catalog
+from catalog.schema import Schema, Table
 from engine.columnar.ahead import announce
 from engine.storage.edits import Edits
 from engine.storage.runs import BulkRun

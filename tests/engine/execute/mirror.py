@@ -14,11 +14,11 @@ from typing import Any
 import psycopg
 from psycopg.pq import ExecStatus
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.functions.base import CallContext
 from catalog.schema import (
     BOOTSTRAP_ROLE_OID,
-    Catalog,
     Column,
     Constraint,
     Index,

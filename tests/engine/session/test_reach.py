@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from catalog.catalog import Catalog
 from catalog.schema import (
     DEFAULT_TABLESPACE_OID,
-    Catalog,
     Column,
     Constraint,
     Index,

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from catalog.schema import Catalog, Column, Schema, Table
+from catalog.catalog import Catalog
+from catalog.schema import Column, Schema, Table
 from catalog.types.base import Array, TypeRef
 from engine.sql import ast, tree, tree_walk
 from engine.sql.analyze import Environment, analyze, analyze_expression

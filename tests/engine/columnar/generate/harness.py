@@ -13,8 +13,9 @@ import psycopg
 import pyarrow as pa
 
 from catalog import types
+from catalog.catalog import Catalog
 from catalog.functions.duckdb_errors import translate
-from catalog.schema import POSTGRES_DATABASE_OID, PUBLIC_OID, Catalog, Column, Schema, Table
+from catalog.schema import POSTGRES_DATABASE_OID, PUBLIC_OID, Column, Schema, Table
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings, TypeRef
 from catalog.types.text import has_blanks
 from engine.columnar.generate.forms import form_of

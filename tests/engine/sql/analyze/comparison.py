@@ -13,19 +13,9 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import pq
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import (
-    Catalog,
-    Column,
-    Constraint,
-    Index,
-    IndexColumn,
-    Role,
-    Schema,
-    SchemaObject,
-    Table,
-    View,
-)
+from catalog.schema import Column, Constraint, Index, IndexColumn, Role, Schema, SchemaObject, Table, View
 from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
 from engine.sql import tree

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from catalog.catalog import Catalog
 from catalog.errors import SqlError
-from catalog.schema import Catalog, Column, Constraint, Schema, Table
+from catalog.schema import Column, Constraint, Schema, Table
 from catalog.schema import Sequence as SequenceObject
 from catalog.types.base import TypeRef
 from engine.sql import tree

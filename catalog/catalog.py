@@ -1,0 +1,368 @@
+"""The catalog: one immutable picture of all schema objects.
+
+A `Catalog` is the set of objects (catalog/schema.py) at one LSN; applying a committed change makes a new one and leaves
+the old to whoever reads it. A transaction with DDL of its own works on its own successor of the committed catalog.
+"""
+
+from __future__ import annotations
+
+from collections import abc
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import cast
+
+from catalog.extensions import types_of
+from catalog.functions.added import Added
+from catalog.routines import added_by
+from catalog.schema import (
+    CODE,
+    IN_SCHEMAS,
+    POSTGRES_DATABASE_OID,
+    PREDEFINED_ROLES,
+    USER_TYPES,
+    ChangeStream,
+    Collation,
+    Database,
+    Domain,
+    Extension,
+    ExtensionType,
+    Index,
+    Parameter,
+    Relation,
+    Role,
+    Routine,
+    Schema,
+    SchemaObject,
+    Sequence,
+    Table,
+    Tablespace,
+    UserType,
+    View,
+)
+from catalog.types.user import UserEntry, remember
+from catalog.usertypes import array_name, entries_of
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All objects of one database at one LSN, and the shared ones. Immutable: `with_object` and `without` give a new
+    one.
+
+    `version` grows with every change and keys the plan caches. Relation names are unique within a schema over tables,
+    indexes, sequences and views together, as in PostgreSQL.
+    """
+
+    version: int = 0
+    database: int = POSTGRES_DATABASE_OID
+    # By OID, shared ones included
+    objects: Mapping[int, SchemaObject] = field(default_factory=lambda: dict(PREDEFINED_ROLES))
+    relations: Mapping[tuple[int, str], int] = field(default_factory=dict)  # (schema OID, name) -> OID
+    schemas: Mapping[str, int] = field(default_factory=dict)
+    roles: Mapping[str, int] = field(
+        default_factory=lambda: {role.name: role.oid for role in PREDEFINED_ROLES.values()}
+    )
+    databases: Mapping[str, int] = field(default_factory=dict)
+    tablespaces: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[tuple[int, str], int] = field(default_factory=dict)  # user types: (schema OID, name) -> OID
+    heirs: frozenset[int] = frozenset()  # the tables (OIDs) that have parents: every statement asks who has children
+    code: Mapping[int, Extension | Routine] = field(default_factory=dict)  # by OID, those of other databases included
+
+    def with_object(self, item: SchemaObject) -> Catalog:
+        """This catalog with `item` added, or put in place of the object with its OID."""
+        return self.with_changes({item.oid: item})
+
+    def without(self, oid: int) -> Catalog:
+        """This catalog without the object."""
+        return self.with_changes({oid: None})
+
+    def with_changes(self, changes: Mapping[int, SchemaObject | None]) -> Catalog:
+        """This catalog after several changes at once (None drops); one new version."""
+        objects = dict(self.objects)
+        relations = dict(self.relations)
+        types = dict(self.types)
+        code = dict(self.code)
+        for oid in changes:
+            old = objects.pop(oid, None)
+            if isinstance(old, (Table, Index, Sequence, View)):
+                relations.pop((old.schema, old.name), None)
+            elif isinstance(old, USER_TYPES):
+                types.pop((old.schema, old.name), None)
+            elif isinstance(old, CODE):
+                code.pop(oid, None)
+        for oid, item in changes.items():
+            if item is None:
+                continue
+            objects[oid] = item
+            if isinstance(item, (Table, Index, Sequence, View)):
+                relations[(item.schema, item.name)] = oid
+            elif isinstance(item, USER_TYPES):
+                types[(item.schema, item.name)] = oid
+            elif isinstance(item, CODE):
+                code[oid] = item
+        return self._with(changes, objects, relations, types, self._heirs_after(changes), code)
+
+    def alongside(self, changed: Catalog, changes: Mapping[int, SchemaObject | None]) -> Catalog:
+        """`with_changes` where another database's catalog, which had the same objects, has been through it: but for
+        names, all is shared with that one. There may be many databases, and many objects in each."""
+        return self._with(changes, changed.objects, changed.relations, changed.types, changed.heirs, changed.code)
+
+    def _with(
+        self,
+        changes: Mapping[int, SchemaObject | None],
+        objects: Mapping[int, SchemaObject],
+        relations: Mapping[tuple[int, str], int],
+        types: Mapping[tuple[int, str], int],
+        heirs: frozenset[int],
+        code: Mapping[int, Extension | Routine],
+    ) -> Catalog:
+        named: dict[type[SchemaObject], dict[str, int]] = {
+            Schema: dict(self.schemas),
+            Role: dict(self.roles),
+            Database: dict(self.databases),
+            Tablespace: dict(self.tablespaces),
+        }
+        for oid in changes:
+            old = self.objects.get(oid)
+            if isinstance(old, (Schema, Role, Database, Tablespace)) and self._is_here(old):
+                named[type(old)].pop(old.name, None)
+        for oid, item in changes.items():
+            if isinstance(item, (Schema, Role, Database, Tablespace)) and self._is_here(item):
+                named[type(item)][item.name] = oid
+        changed = Catalog(
+            self.version + 1, self.database, objects, relations, named[Schema], named[Role], named[Database],
+            named[Tablespace], types, heirs, code,
+        )  # fmt: skip
+        if types:
+            remember(changed.user_types)
+        return changed
+
+    def _heirs_after(self, changes: Mapping[int, SchemaObject | None]) -> frozenset[int]:
+        coming = {oid for oid, item in changes.items() if isinstance(item, Table) and item.parents}
+        if not coming and self.heirs.isdisjoint(changes):
+            return self.heirs
+        return self.heirs.difference(changes) | coming
+
+    def _is_here(self, item: SchemaObject) -> bool:
+        """Schemas belong to one database (0: to each), the other named objects to all."""
+        return not isinstance(item, Schema) or item.database in (0, self.database)
+
+    # What is found by going through all objects is found once a version.
+
+    @cached_property
+    def by_kind(self) -> Mapping[type[SchemaObject], abc.Sequence[SchemaObject]]:
+        """The objects of this database, and the shared ones, by their class, in the order of their OIDs."""
+        own = {oid for oid, item in self.objects.items() if isinstance(item, Schema) and self._is_here(item)}
+        found: dict[type[SchemaObject], list[SchemaObject]] = {}
+        for oid in sorted(self.objects):
+            item = self.objects[oid]
+            if isinstance(item, Schema):
+                here = oid in own
+            elif isinstance(item, ChangeStream):
+                here = item.database == self.database
+            else:
+                here = not isinstance(item, IN_SCHEMAS) or item.schema in own
+            if here:
+                found.setdefault(type(item), []).append(item)
+        return found
+
+    @cached_property
+    def constraint_owners(self) -> Mapping[int, int]:
+        """The table of each constraint of this database, by OID."""
+        return {item.oid: table.oid for table in self._own_tables for item in table.constraints}
+
+    @cached_property
+    def constraint_names(self) -> Mapping[str, abc.Sequence[int]]:
+        """The tables with constraints of a name."""
+        found: dict[str, list[int]] = {}
+        for table in self._own_tables:
+            for item in table.constraints:
+                found.setdefault(item.name, []).append(table.oid)
+        return found
+
+    @cached_property
+    def referencing(self) -> Mapping[int, abc.Sequence[int]]:
+        """The tables whose foreign keys refer to a table, by its OID."""
+        found: dict[int, list[int]] = {}
+        for table in self._own_tables:
+            for target in {item.references for item in table.constraints if item.references is not None}:
+                found.setdefault(target, []).append(table.oid)
+        return found
+
+    @cached_property
+    def children(self) -> Mapping[int, abc.Sequence[int]]:
+        """The tables that inherit from a table directly, partitions too, by its OID; in the order of their OIDs."""
+        found: dict[int, list[int]] = {}
+        for oid in sorted(self.heirs):
+            for parent in self.table(oid).parents:
+                found.setdefault(parent, []).append(oid)
+        return found
+
+    @cached_property
+    def index_children(self) -> Mapping[int, abc.Sequence[int]]:
+        """The indexes of partitions that are part of a partitioned table's index, by its OID."""
+        found: dict[int, list[int]] = {}
+        for item in self.by_kind.get(Index, ()):
+            if isinstance(item, Index) and item.parent is not None:
+                found.setdefault(item.parent, []).append(item.oid)
+        return found
+
+    def partitioned_above(self, table: Table) -> list[Table]:
+        """The partitioned tables that a partition is part of, the nearest first."""
+        found = []
+        while table.bound is not None:
+            table = self.table(table.parents[0])
+            found.append(table)
+        return found
+
+    def descendants(self, oid: int) -> list[Table]:
+        """The tables that inherit from a table, at any distance, each once; a parent before its children
+        (find_all_inheritors)."""
+        children = self.children
+        found: dict[int, None] = dict.fromkeys(children.get(oid, ()))
+        pending = list(found)
+        while pending:
+            new = [child for child in children.get(pending.pop(0), ()) if child not in found]
+            found.update(dict.fromkeys(new))
+            pending += new
+        return [self.table(item) for item in found]
+
+    @cached_property
+    def user_types(self) -> Mapping[int, UserEntry]:
+        """The types that users have defined or extensions have brought, and the arrays over them, by OID."""
+        found = []
+        for oid in self.types.values():
+            item = self.objects[oid]
+            assert isinstance(item, USER_TYPES)
+            found.append((item, self.schema_name(item.schema)))
+        entries = entries_of(found)
+        for extension in self.extensions.values():
+            entries |= types_of(extension, self.schema_name(extension.schema))
+        return entries
+
+    @cached_property
+    def knows_ascii_only(self) -> bool:
+        """Whether letters are those of ASCII where no collation says otherwise."""
+        own = self.objects.get(self.database)
+        return isinstance(own, Database) and own.knows_ascii_only
+
+    @cached_property
+    def collating_domains(self) -> bool:
+        """Whether a domain has a collation, or names one in a condition: casts to it may be anywhere."""
+        domains = [item for oid in self.types.values() if isinstance(item := self.objects[oid], Domain)]
+        texts = [text for item in domains for text in (item.default, *(check.check for check in item.checks)) if text]
+        return any(item.collation for item in domains) or any("COLLATE" in text for text in texts)
+
+    @cached_property
+    def collations(self) -> Mapping[tuple[int, str], Collation]:
+        """The collations that users have made in this database, by schema and name."""
+        found = self.by_kind.get(Collation, ())
+        return {(item.schema, item.name): item for item in found if isinstance(item, Collation)}
+
+    @cached_property
+    def extensions(self) -> Mapping[str, Extension]:
+        """The extensions of this database, by name."""
+        here = set(self.schemas.values()) if self.code else set()
+        return {item.name: item for item in self.code.values() if isinstance(item, Extension) and item.schema in here}
+
+    @cached_property
+    def routines(self) -> Mapping[str, abc.Sequence[Routine]]:
+        """The functions and procedures that users have defined in this database, by name."""
+        here = set(self.schemas.values()) if self.code else set()
+        found: dict[str, list[Routine]] = {}
+        for item in self.code.values():
+            if isinstance(item, Routine) and item.schema in here:
+                found.setdefault(item.name, []).append(item)
+        return found
+
+    @cached_property
+    def added(self) -> Added:
+        """The functions and operators that are not built in, by name."""
+        return added_by(self)
+
+    def extension_type(self, schema: int, name: str) -> ExtensionType | None:
+        """The type of that name that an extension has brought to the schema."""
+        for extension in self.extensions.values():
+            if extension.schema == schema:
+                for oid, entry in self.user_types.items():
+                    if entry.definition is None and entry.row.name == name and not entry.row.element:
+                        return ExtensionType(oid, entry.row.array, name, schema)
+        return None
+
+    def user_type(self, schema: int, name: str) -> UserType | None:
+        """The user's type of that name in the schema."""
+        oid = self.types.get((schema, name))
+        item = None if oid is None else self.objects[oid]
+        return item if isinstance(item, USER_TYPES) else None
+
+    def user_type_of_array(self, schema: int, name: str) -> UserType | None:
+        """The user's type in the schema whose array type has that name. Array names are cut to the length of a name."""
+        found = self.user_type(schema, name[1:])
+        if found is not None or len(name.encode()) < 63:
+            return found
+        for (place, candidate), oid in self.types.items():
+            item = self.objects[oid]
+            if place == schema and isinstance(item, USER_TYPES) and array_name(candidate) == name:
+                return item
+        return None
+
+    @cached_property
+    def sequences_of(self) -> Mapping[int, abc.Sequence[int]]:
+        """The sequences that columns of a table own, by the table's OID."""
+        found: dict[int, list[int]] = {}
+        for item in self.by_kind.get(Sequence, ()):
+            if isinstance(item, Sequence) and item.owned_by is not None:
+                found.setdefault(item.owned_by[0], []).append(item.oid)
+        return found
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The settings on which something has been granted, by name."""
+        found = self.by_kind.get(Parameter, ())
+        return {item.name: item for item in found if isinstance(item, Parameter)}
+
+    @cached_property
+    def change_streams(self) -> Mapping[str, ChangeStream]:
+        """The change streams of this database, by name."""
+        found = self.by_kind.get(ChangeStream, ())
+        return {item.name: item for item in found if isinstance(item, ChangeStream)}
+
+    @property
+    def _own_tables(self) -> abc.Sequence[Table]:
+        return cast("abc.Sequence[Table]", self.by_kind.get(Table, ()))
+
+    def get(self, oid: int) -> SchemaObject | None:
+        return self.objects.get(oid)
+
+    def table(self, oid: int) -> Table:
+        """The table with this OID, which must exist."""
+        item = self.objects[oid]
+        assert isinstance(item, Table)
+        return item
+
+    def index(self, oid: int) -> Index:
+        """The index with this OID, which must exist."""
+        item = self.objects[oid]
+        assert isinstance(item, Index)
+        return item
+
+    def relation(self, schema: int, name: str) -> Relation | None:
+        """The user relation of that name in the schema; virtual tables are looked up in catalog.system."""
+        oid = self.relations.get((schema, name))
+        if oid is None:
+            return None
+        item = self.objects[oid]
+        assert isinstance(item, (Table, Index, Sequence, View))
+        return item
+
+    def tables(self) -> Iterator[Table]:
+        """Every table of this database; `objects` has those of the others too."""
+        here = set(self.schemas.values())
+        for item in self.objects.values():
+            if isinstance(item, Table) and item.schema in here:
+                yield item
+
+    def schema_name(self, oid: int) -> str:
+        item = self.objects[oid]
+        assert isinstance(item, Schema)
+        return item.name

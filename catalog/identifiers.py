@@ -1,0 +1,45 @@
+"""Names and constants as they stand in SQL: quoted where they must be (PostgreSQL 16 manual, 4.1.1 and 4.1.2)."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+
+_PLAIN_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+@functools.cache
+def _reserved_words() -> frozenset[str]:
+    """Key words that quote_ident() quotes: all but the unreserved ones."""
+    data = pathlib.Path(__file__).resolve().parent / "data" / "pg_keywords.tsv"
+    rows = (line.split("\t") for line in data.read_text().splitlines()[1:])
+    return frozenset(row[0] for row in rows if row[1] != "U")
+
+
+def quote_identifier(text: str) -> str:
+    """As quote_ident(): in double quotes unless it is a plain lower-case identifier and no reserved word."""
+    if _PLAIN_IDENTIFIER.fullmatch(text) and text not in _reserved_words():
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def quote_literal(text: str) -> str:
+    quoted = "'" + text.replace("'", "''").replace("\\", "\\\\") + "'"
+    return "E" + quoted if "\\" in text else quoted
+
+
+def quote_nullable(text: str | None) -> str:
+    return "NULL" if text is None else quote_literal(text)
+
+
+def canonical_name(text: str) -> str:
+    """A possibly qualified name in the spelling that quote_ident gives its parts: 'S."T"' is 's."T"'. The brackets of
+    an array type stay behind it."""
+    text = text.strip()
+    if text.endswith("[]"):
+        return canonical_name(text[:-2]) + "[]"
+    if re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*", text):
+        return ".".join(quote_identifier(part) for part in text.split("."))
+    parts = re.findall(r'\s*(?:"((?:[^"]|"")+)"|([^".\s]+(?: [^".]+)*))\s*(?:\.|$)', text)
+    return ".".join(quote_identifier(quoted.replace('""', '"') if quoted else plain.lower()) for quoted, plain in parts)

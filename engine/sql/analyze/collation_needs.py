@@ -1,0 +1,50 @@
+"""Whether collations decide anything in a statement. Most name none, and are not walked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from catalog.catalog import Catalog
+from catalog.schema import Table, View
+
+
+def needs_collations(catalog: Catalog, relations: Sequence[int], named: bool) -> bool:
+    """Whether collations have to be derived for a statement: it names one itself (`named`), a relation has one, or the
+    database's own is not the usual one."""
+    if named or catalog.collating_domains or catalog.knows_ascii_only:
+        return True
+    of, known = _cache.held
+    if of is not catalog:
+        known = {}
+        _cache.held = catalog, known
+    for oid in relations:
+        found = known.get(oid)
+        if found is None:
+            item = catalog.objects.get(oid)
+            of_view = isinstance(item, View) and "COLLATE" in item.query
+            found = known[oid] = is_collated(item) if isinstance(item, Table) else of_view
+        if found:
+            return True
+    return False
+
+
+class _Cache:
+    """Which relations of a catalog, the last that was asked of, have collations of their own."""
+
+    def __init__(self) -> None:
+        self.held: tuple[Catalog | None, dict[int, bool]] = None, {}
+
+
+_cache = _Cache()
+
+
+def is_collated(table: Table) -> bool:
+    """Whether a column of a table, or an expression of it, has a collation of its own."""
+    return any(column.collation for column in table.columns) or any("COLLATE" in text for text in texts_of(table))
+
+
+def texts_of(table: Table) -> Iterator[str]:
+    """The expressions that statements over a table may run."""
+    for column in table.columns:
+        yield from filter(None, (column.default, column.generated))
+    yield from filter(None, (item.check for item in table.constraints))
