@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from catalog.errors import SqlError
     from catalog.memory import Holding
     from engine.columnar.interface import ResultStream
+    from engine.columnar.profile import Profile
     from engine.session.positioned import Positions
     from engine.session.prepared import Prepared
-    from engine.statements.profile import Profile
 
 
 class Portal:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from catalog.errors import SqlError
 from catalog.memory import HEAVY
@@ -27,6 +27,10 @@ from engine.execute.expressions import compile_expression
 from engine.execute.fold import fold_constants
 from engine.sql import tree
 from engine.sql.tree_walk import transform
+
+if TYPE_CHECKING:
+    from engine.session.portal import Portal
+    from engine.session.session import Session
 
 KEPT = 16  # sets of values whose plans a statement keeps
 LONGEST = 1000  # characters of a value that becomes part of a statement
@@ -88,6 +92,13 @@ class QueryPath:
             return type(self)(replace(self.analyzed, statement=statement), self.settings, self.computes)
         except SqlError:
             return self  # as parameters they may pass, or fail in their turn
+
+
+async def take_profile(session: Session, portal: Portal, query: ColumnarQuery, values: Sequence[object]) -> None:
+    """Lets EXPLAIN see what DuckDB does, if the portal runs for it."""
+    if portal.profile is not None:
+        content, memory = session.views.content(), session.query_memory
+        await portal.profile.take(session.node.columnar, query, values, session.transaction, content, memory)
 
 
 def describe_plan(query: ColumnarQuery, head: str, verbose: bool) -> list[str]:

@@ -12,7 +12,7 @@ from engine.columnar.generate import generate
 from engine.columnar.interface import ColumnarQuery, RowEncoding
 from engine.execute.context import ExecContext
 from engine.sql import tree
-from engine.statements.columnar_path import QueryPath, describe_plan, parameter_values
+from engine.statements.columnar_path import QueryPath, describe_plan, parameter_values, take_profile
 from engine.txn.interface import LockWait
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class ColumnarRead(QueryPath):
         transaction.begin_statement()
         query = self.in_formats(portal.formats)
         values = await _values(session, query, portal.parameters)
-        if portal.profile is not None:
-            await portal.profile.take(session, query, values)
+        await take_profile(session, portal, query, values)
         encoding = RowEncoding("datarow", portal.formats, session.key.format)
         stream = await session.node.columnar.rows(
             query, values, transaction, encoding, session.views.content(), memory=session.query_memory

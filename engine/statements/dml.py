@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.columnar.generate import ColumnarDml, generate_dml
 from engine.sql import tree
-from engine.statements.columnar_path import QueryPath, describe_plan, parameter_values
+from engine.statements.columnar_path import QueryPath, describe_plan, parameter_values, take_profile
 from engine.statements.data_change import Call, Done
 from engine.statements.insert import Insertion
 from engine.statements.merge import Merging
@@ -36,7 +36,7 @@ class ColumnarChange(QueryPath):
         if portal.profile is not None:
             session.transaction.begin_statement()
             values = parameter_values(self.dml.query, portal.parameters, session.context())
-            await portal.profile.take(session, self.dml.query, values)
+            await take_profile(session, portal, self.dml.query, values)
         held_before = held.get(statement.table.oid, 0)
         done = await run(
             Call(session, session.transaction, self, columns, portal.parameters, portal.formats, held_before)

@@ -21,6 +21,7 @@ import orjson
 from catalog.errors import SqlError, not_supported
 from catalog.types import oids
 from catalog.types.base import TypeRef
+from engine.columnar.profile import Profile, operator_lines, operator_tree
 from engine.execute.context import Field, RowPathFull
 from engine.session.portal import Portal
 from engine.session.prepared import Prepared
@@ -28,7 +29,6 @@ from engine.sql import ast
 from engine.statements import paths, planning, prepared_statements, run
 from engine.statements.collect import Collector
 from engine.statements.compound import CompoundPath, describe
-from engine.statements.profile import Profile, operator_lines, operator_tree
 from engine.statements.rows_plan import RowsPlan
 from engine.statements.utility import text_row
 from engine.statistics.statements import COLUMNAR

@@ -51,13 +51,14 @@ class Bound(NamedTuple):
     is_exact: bool
 
 
-def narrow_comparison(node: tree.FuncExpr, symbol: str | None) -> tuple[str, tree.Expr, tree.Expr] | None:
-    """The operator and operands of a comparison with a constant, in the type of the other operand; None where that is
-    so already, or cannot be. `symbol`: the comparison's, if DuckDB compares the types as PostgreSQL does."""
-    symbol = symbol or _OF_DATES.get(node.function.source)
-    if symbol is None or len(node.arguments) != 2:
-        return None
-    operand, constant = node.arguments
+def cross_type_symbol(source: str) -> str | None:
+    """The operator of a comparison between dates and timestamps, by its prosrc."""
+    return _OF_DATES.get(source)
+
+
+def narrow_comparison(symbol: str, operand: tree.Expr, constant: tree.Expr) -> tuple[str, tree.Expr, tree.Expr] | None:
+    """The operator and operands of a comparison, one of which is a constant, in the type of the other; None where that
+    is so already, or cannot be."""
     if isinstance(operand, tree.Const):
         operand, constant, symbol = constant, operand, MIRRORED[symbol]
     if not isinstance(constant, tree.Const) or isinstance(operand, tree.Const) or constant.value is None:

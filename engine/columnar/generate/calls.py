@@ -20,7 +20,7 @@ from catalog.functions.duckdb_errors import raising
 from catalog.types import element_of, oids
 from catalog.types.base import TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
-from engine.columnar.generate.bounds import narrow_comparison
+from engine.columnar.generate.bounds import cross_type_symbol, narrow_comparison
 from engine.columnar.generate.catalog_functions import catalog_functions
 from engine.columnar.generate.comparisons import COMPARISONS, compare
 from engine.columnar.generate.forms import (
@@ -101,7 +101,8 @@ def _function(scope: Scope, node: tree.FuncExpr) -> Piece:
         return unnested(scope, node)
     source = function.source
     symbol = COMPARISONS.get(source)
-    narrow = narrow_comparison(node, symbol)
+    known = symbol or cross_type_symbol(source)
+    narrow = None if known is None else narrow_comparison(known, *node.arguments)
     if narrow is not None:
         symbol, left, right = narrow
         pieces = scaled_expression(scope, left), scaled_expression(scope, right)

@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog import types
-from catalog.duckdb.nodes import ColumnReference, Identifier, Part, Sql, comma_list, fill, integer
-from catalog.duckdb.types import INTEGER, CharType, DecimalType, DuckDBType, ListType, decimal_type
+from catalog.duckdb.nodes import ColumnReference, Identifier, Part, Sql, comma_list, fill
+from catalog.duckdb.types import CharType, DecimalType, DuckDBType, ListType, decimal_type
 from catalog.errors import not_supported
-from catalog.functions import registry
 from catalog.types import oids
 from catalog.types.base import Order, TypeRef
 from catalog.types.collated_oids import FIRST_OID as FIRST_COLLATED
 from engine.columnar.generate.bounds import MIRRORED, narrow_decimal
 from engine.columnar.generate.forms import GENERAL, MAX_DIGITS, Piece, convert, digits_of, is_whole, of_form, unify
 from engine.columnar.generate.state import Generation
-from engine.columnar.generate.udf import function_signature, is_composite, key_signature
+from engine.columnar.generate.udf import is_composite, key_signature
 
 _SYMBOLS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # fmt: off
@@ -129,7 +128,6 @@ def compare(generation: Generation, symbol: str, left: Piece, right: Piece, oids
 
 
 _ROUNDED = {"<": "up", ">=": "up", "<=": "down", ">": "down"}
-_TRUNC = 1709  # OID of trunc(numeric, integer)
 
 
 def _bounded(piece: Piece) -> bool:
@@ -148,13 +146,9 @@ def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mir
     point = f".{'9' * scale}" if scale else ""
     past = f"{'9' * (precision - scale)}{point}"
     step = f"0.{'0' * (scale - 1)}1" if scale else "1"
-    signature = key_signature(oids.NUMERIC)
     a, b, c = generation.alias(), generation.alias(), generation.alias()
-    between = fill(
-        "{} <> {}",
-        generation.call_udf(signature, [ColumnReference(c, "t")]),
-        generation.call_udf(signature, [ColumnReference(c, "v")]),
-    )
+    dot = "strpos({}.v, '.')"
+    between = fill(f"({dot.format(c)} > 0 AND rtrim(substr({c}.v, {dot.format(c)} + {scale + 1}), '0') <> '')")
     adjusted = {
         "up": fill(
             "WHEN NOT starts_with({c}.v, '-') AND {between} THEN {c}.k + {step}", c=c, between=between, step=step
@@ -162,18 +156,12 @@ def _bound(generation: Generation, symbol: str, value: Piece, column: Piece, mir
         "down": fill("WHEN starts_with({c}.v, '-') AND {between} THEN {c}.k - {step}", c=c, between=between, step=step),
         "exact": fill("WHEN {} THEN {}", between, past),
     }[side]
-    truncate = registry.function(_TRUNC)
-    found = registry.implementation(truncate.source)
-    assert found is not None
-    numeric, int4 = TypeRef(oids.NUMERIC), TypeRef(oids.INT4)
-    truncated = generation.call_udf(
-        function_signature(truncate, found, [numeric, int4], numeric),
-        [ColumnReference(a, "v"), integer(scale, INTEGER)],
-    )
+    cut = scale or -1  # of whole numbers the dot goes too
+    truncated = fill(f"CASE WHEN {dot.format(a)} = 0 THEN {a}.v ELSE left({a}.v, {dot.format(a)} + {cut}) END")
     return fill(
         "(SELECT CASE WHEN {c}.v IS NULL THEN NULL WHEN {c}.k IS NULL AND starts_with({c}.v, '-') THEN -{past} "
         "WHEN {c}.k IS NULL THEN {past} {adjusted} ELSE {c}.k END "
-        "FROM (SELECT {b}.v, {b}.t, TRY_CAST({b}.t AS {form}) AS k "
+        "FROM (SELECT {b}.v, TRY_CAST({b}.t AS {form}) AS k "
         "FROM (SELECT {a}.v, {truncated} AS t FROM (SELECT {value} AS v) AS {a}) AS {b}) AS {c})",
         a=a,
         b=b,

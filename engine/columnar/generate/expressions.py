@@ -28,6 +28,7 @@ from catalog.functions.duckdb_errors import raising
 from catalog.types import oids
 from catalog.types.array import MAX_ELEMENTS
 from catalog.types.base import Array, TypeRef
+from engine.columnar.generate.bounds import narrow_comparison
 from engine.columnar.generate.calls import call, elements
 from engine.columnar.generate.comparisons import (
     COMPARISONS,
@@ -179,8 +180,9 @@ def _boolean_test(scope: Scope, node: tree.BooleanTest) -> Piece:
 @makes(tree.DistinctExpr)
 def _distinct(scope: Scope, node: tree.DistinctExpr) -> Piece:
     symbol = "IS NOT DISTINCT FROM" if node.negated else "IS DISTINCT FROM"
-    oids_ = (node.left.type.oid, node.right.type.oid)
-    left, right = compact_expression(scope, node.left), compact_expression(scope, node.right)
+    symbol, one, other = narrow_comparison(symbol, node.left, node.right) or (symbol, node.left, node.right)
+    oids_ = (one.type.oid, other.type.oid)
+    left, right = compact_expression(scope, one), compact_expression(scope, other)
     return Piece(compare(scope.generation, symbol, left, right, oids_), BOOLEAN)
 
 

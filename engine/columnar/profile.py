@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -18,10 +18,7 @@ from catalog.errors import SqlError
 from catalog.schema import Table
 from catalog.types import oids
 from catalog.types.base import TypeRef
-from engine.columnar.interface import ColumnarQuery, OutputColumn
-
-if TYPE_CHECKING:
-    from engine.session.session import Session
+from engine.columnar.interface import ColumnarEngine, ColumnarQuery, OutputColumn, VirtualContent
 
 _TEXT = OutputColumn("", TypeRef(oids.TEXT), "VARCHAR")
 _WRAPPERS = frozenset(("RESULT_COLLECTOR", "EXPLAIN_ANALYZE", "QUERY"))
@@ -48,7 +45,15 @@ class Profile:
     operators: list[Operator] = field(default_factory=list)
     seconds: float = 0.0
 
-    async def take(self, session: Session, query: ColumnarQuery, values: Sequence[object]) -> None:
+    async def take(
+        self,
+        engine: ColumnarEngine,
+        query: ColumnarQuery,
+        values: Sequence[object],
+        reader: object,
+        virtual: VirtualContent,
+        memory: int,
+    ) -> None:
         """Runs the query for its profile. What fails here fails in the statement, or is of no interest."""
         began = time.perf_counter()
         asked = replace(
@@ -59,9 +64,7 @@ class Profile:
             in_digits=None,
         )
         try:
-            stream = await session.node.columnar.batches(
-                asked, values, session.transaction, session.views.content(), memory=session.query_memory
-            )
+            stream = await engine.batches(asked, values, reader, virtual, memory)
             try:
                 async for batch in stream:
                     self.operators = read_profile(_first_text(batch), query.tables)
