@@ -95,7 +95,7 @@ def _operators(part: Mapping[str, Any], tables: Mapping[int, Table]) -> Iterator
     stored = _STORED.search(str(extra.get("Table", "")))
     table = tables.get(int(stored[1])) if stored else None
     name = str(part["name"]).strip().replace("_", " ").title()
-    details = [(label, _shown(value, table)) for label, value in extra.items() if label not in _HIDDEN and value]
+    details = [(label, _show_detail(value, table)) for label, value in extra.items() if label not in _HIDDEN and value]
     if part.get("total_row_groups_to_scan"):
         scanned = f"{part.get('row_groups_scanned', 0)} of {part['total_row_groups_to_scan']}"
         details.append(("Row Groups Scanned", scanned))
@@ -103,7 +103,7 @@ def _operators(part: Mapping[str, Any], tables: Mapping[int, Table]) -> Iterator
     yield Operator(title, tuple(details), int(part.get("intermediate_rows", 0)), float(part.get("timing", 0)), inputs)
 
 
-def _shown(value: Any, table: Table | None) -> str:
+def _show_detail(value: Any, table: Table | None) -> str:
     text = " AND ".join(map(str, value)) if isinstance(value, list) else str(value)
     text = " ".join(text.split())
     if table is None:

@@ -37,7 +37,7 @@ def read_table_batches(
     (engine/storage/branch_storage.py). Exhausting or closing the iterator closes the environment.
     """
     environment, rows, meta, transaction = _open(path)
-    flushed = _flushed(transaction, meta)
+    flushed = _flushed_lsn(transaction, meta)
     return flushed, _batches(environment, transaction, rows, (storage_id, *bases), codec, batch_rows)
 
 
@@ -53,7 +53,7 @@ def read_changes(
         transaction.abort()
         environment.close()
         return None
-    return _flushed(transaction, meta), _values(environment, transaction, rows, keys, batch_rows)
+    return _flushed_lsn(transaction, meta), _values(environment, transaction, rows, keys, batch_rows)
 
 
 def _values(
@@ -81,7 +81,7 @@ def _open(path: str) -> tuple[Any, Any, Any, Any]:
     return environment, rows, meta, environment.begin()
 
 
-def _flushed(transaction: Any, meta: Any) -> int:
+def _flushed_lsn(transaction: Any, meta: Any) -> int:
     (flushed,) = struct.unpack("<Q", transaction.get(b"flushed", db=meta))
     return int(flushed)
 

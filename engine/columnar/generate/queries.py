@@ -141,7 +141,7 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
     assert node.set_operation is not None
     body = _arm(scope, node.set_operation)
     if not (node.order_by or node.limit is not None or node.offset is not None):
-        pieces = _shown(scope, body.pieces)
+        pieces = _settle_output(scope, body.pieces)
         return Body(_in_forms(scope, body, pieces), pieces)
     leaf: tree.SetOperation | tree.FromRef = node.set_operation
     while isinstance(leaf, tree.SetOperation):
@@ -157,7 +157,7 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
     ]
     if _ranked(scope, node):
         return _by_rank(scope, node, body, items, alias)
-    shown = _shown(scope, list(source.columns.values()))
+    shown = _settle_output(scope, list(source.columns.values()))
     columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(shown, 1)])
     sql: Sql = fill("SELECT {} FROM ({}) AS {}", columns, body.sql, alias)
     if items:
@@ -165,7 +165,7 @@ def _set_query(scope: Scope, node: tree.Query) -> Body:
     return Body(sql + _limit(scope, node), shown)
 
 
-def _shown(scope: Scope, pieces: list[Piece]) -> list[Piece]:
+def _settle_output(scope: Scope, pieces: list[Piece]) -> list[Piece]:
     """Columns of a query's output: where it is the whole statement, char(n) has its blanks."""
     return [with_blanks(piece) for piece in pieces] if scope.parent is None else pieces
 
@@ -262,11 +262,11 @@ def _select(scope: Scope, node: tree.Query, exact: bool) -> Body:
         ]
     by_key = node.distinct == () and not all(
         is_native(piece, target.expression.type.oid)
-        for target, piece in zip(output, _shown(scope, pieces), strict=True)
+        for target, piece in zip(output, _settle_output(scope, pieces), strict=True)
     )
     if by_key or node.has_set_functions or _ranked(scope, node):
         return _outer(scope, node, pieces, tail)
-    shown = _shown(scope, pieces)
+    shown = _settle_output(scope, pieces)
     columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(shown, 1)] or ["1 AS c1"])
     sql: Sql = fill("SELECT {}{}{}", _distinct(scope, node), columns, tail)
     if node.order_by:
@@ -355,7 +355,7 @@ def _outer(scope: Scope, node: tree.Query, pieces: list[Piece], tail: Clause) ->
         sort_item(generation, column(o.expression), o.expression.type, o.descending, o.nulls_first)
         for o in node.order_by
     ]
-    output_pieces = _shown(scope, list(made.values()))
+    output_pieces = _settle_output(scope, list(made.values()))
     shown = [fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(output_pieces, 1)]
     prefix: Clause = ""
     suffix: Clause = ""
@@ -408,7 +408,7 @@ def _by_rank(scope: Scope, node: tree.Query, body: Body, items: Sequence[Part], 
     )
     limit = "NULL" if node.limit is None else _bound(scope, node.limit, "LIMIT", "2201W")
     offset = "0" if node.offset is None else _bound(scope, node.offset, "OFFSET", "2201X")
-    shown = _shown(scope, list(Source.of_pieces(outer, body.pieces).columns.values()))
+    shown = _settle_output(scope, list(Source.of_pieces(outer, body.pieces).columns.values()))
     columns = comma_list([fill("{} AS c{}", piece.sql, n) for n, piece in enumerate(shown, 1)])
     total = fill("({} + coalesce({}, 0))", limit, offset)
     sql = fill(

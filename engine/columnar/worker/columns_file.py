@@ -63,7 +63,7 @@ class ColumnsFile:
             self._attach()
             self.tables = self._read()
         except duckdb.Error as error:
-            print(f"columnar worker: the columns are built anew: {error}", file=sys.stderr, flush=True)
+            print(f"columnar worker: the columns are built again: {error}", file=sys.stderr, flush=True)
             self._make_anew()
             self.tables = {}
 
@@ -173,7 +173,7 @@ class Saving:
     def note_failure(self) -> None:
         self._not_before = time.monotonic() + SAVE_AGAIN_SECONDS
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds until then; None where nothing has changed."""
         if self._first is None:
             return None

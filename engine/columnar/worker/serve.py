@@ -135,14 +135,14 @@ class Server:
         try:
             while True:
                 try:
-                    header, buffers = self._work.get(timeout=self._saving.left())
+                    header, buffers = self._work.get(timeout=self._saving.seconds_left())
                 except queue.Empty:
                     header, buffers = {"op": "save"}, []
                 self._applying = True
                 calls.loading = header["op"] in _LOADS
                 self._operations[str(header["op"])](header, buffers)
                 self._applying = calls.loading = False
-                if self._saving.left() == 0:
+                if self._saving.seconds_left() == 0:
                     self._save({}, [])
                 header, buffers = {}, []  # what was received is not kept until something else comes
         except BaseException:  # without it nothing would ever be answered again: the engine starts another worker

@@ -213,8 +213,9 @@ def test_the_log_is_told_with_what_this_node_knows_best() -> None:
     assert rows("shoal_log_status", leads=True)[0]["role"] == "leader"
 
 
-# Change streams are told by the schema and their tables: tests/engine/changes.
-OF_THE_CLUSTER = [view for view in CLUSTER_VIEWS if view.name != "shoal_change_streams"]
+# Of the schema: tests/engine/changes, tests/end_to_end/test_columns.py.
+OF_SCHEMAS = ("shoal_change_streams", "shoal_columns")
+OF_THE_CLUSTER = [view for view in CLUSTER_VIEWS if view.name not in OF_SCHEMAS]
 
 
 @pytest.mark.parametrize("view", OF_THE_CLUSTER, ids=lambda view: view.name)
