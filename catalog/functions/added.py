@@ -35,6 +35,16 @@ def use(added: Added, path: tuple[str, ...]) -> None:
         _current.set((added, path))
 
 
+def current() -> tuple[Added, tuple[str, ...]]:
+    """What the statement that is being analysed has, and its path."""
+    return _current.get()
+
+
+def restore(found: tuple[Added, tuple[str, ...]]) -> None:
+    """What `current` has given is so again."""
+    _current.set(found)
+
+
 def searched_functions(name: str, built_in: Sequence[Function]) -> list[tuple[int, Function]]:
     """All functions of that name that the search path leads to, each with its schema's place in it. Those of temporary
     schemas are never meant by a bare name (FuncnameGetCandidates)."""

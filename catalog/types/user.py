@@ -63,6 +63,11 @@ def visible() -> Visible:
     return _current.get()
 
 
+def restore(found: Visible) -> None:
+    """What `visible` has given is so again."""
+    _current.set(found)
+
+
 def remember(entries: Mapping[int, UserEntry]) -> None:
     """These are the newest definitions of their OIDs."""
     _known.update(entries)

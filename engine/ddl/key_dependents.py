@@ -12,7 +12,7 @@ from catalog.catalog import Catalog
 from catalog.errors import SqlError, not_supported
 from catalog.schema import Constraint, Table, View
 from engine.ddl.context import DdlContext
-from engine.sql.analyze import Environment, analyze
+from engine.sql.analyze import analyze, inner_environment
 from engine.sql.parser import parse_select
 
 _NOT_GROUPED = "42803"
@@ -47,7 +47,8 @@ def refuse_views_that_need(context: DdlContext, table: Table, key: Constraint, c
 def _is_valid(item: View | Table, catalog: Catalog) -> bool:
     assert item.query is not None
     try:
-        analyze(parse_select(item.query), Environment(catalog, ("pg_catalog", "public")))
+        with inner_environment(catalog, ("pg_catalog", "public")) as inside:
+            analyze(parse_select(item.query), inside)
     except SqlError as error:
         return error.sqlstate != _NOT_GROUPED
     return True

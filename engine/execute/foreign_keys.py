@@ -32,7 +32,7 @@ from engine.execute.shown import constraint_error, shown_key
 from engine.execute.writer import Checks, Row, TableWriter, use_foreign_keys
 from engine.partitions.partition_writer import Moving
 from engine.partitions.router import Router, column_numbers, key_column_numbers
-from engine.sql.analyze import Environment
+from engine.sql.analyze import inner_environment
 from engine.sql.analyze.rules import runnable_rules
 from engine.sql.tree import PARTITION_CHECK
 from engine.storage.keys import NOT_NULL, row_key_encoder, storage_prefix, successor
@@ -482,7 +482,8 @@ class _CascadedChanges:
         catalog, table = writer.catalog, writer.table
         owner = catalog.get(table.owner)
         assert isinstance(owner, Role)
-        rules = runnable_rules(table, Environment(catalog, user_name=owner.name))
+        with inner_environment(catalog, user_name=owner.name) as inside:
+            rules = runnable_rules(table, inside)
         changed = {*constraint.columns, *(item.column for item in rules.generated)}
         keys = key_column_numbers(catalog, table) if table.bound is not None else frozenset()
         concerned = keys is None or not keys.isdisjoint(changed)

@@ -23,7 +23,7 @@ from engine.execute.index_expressions import row_checks
 from engine.execute.writer import Checks, Row, TableWriter, run_checks
 from engine.partitions.router import Router, column_numbers, reorder
 from engine.sql import tree
-from engine.sql.analyze import Environment
+from engine.sql.analyze import inner_environment
 from engine.sql.analyze.rules import runnable_rules
 from engine.storage.keys import PREFIX_BYTES, storage_prefix
 from engine.txn.interface import Transaction
@@ -41,7 +41,8 @@ class Leaf:
         self.to_root = reorder(table, root.table)
         self.numbers = column_numbers(root.table, table)
         show_as(self.writer, root)
-        rules = runnable_rules(table, Environment(catalog), defaults=False, asked=False)
+        with inner_environment(catalog) as inside:
+            rules = runnable_rules(table, inside, defaults=False, asked=False)
         self.checks = [item for item in rules.checks if item[0] != tree.PARTITION_CHECK]
         self._first_false = row_checks(table, self.checks) if self.checks else None
         self._updaters: dict[frozenset[int], Callable[..., bytes]] = {}
@@ -81,7 +82,8 @@ class PartitionedWriter(TableWriter):
         super().__init__(catalog, table, settings)
         self.required = []  # the partitions see to it
         self.router = Router(catalog, table)
-        rules = runnable_rules(table, Environment(catalog), defaults=False, asked=False)
+        with inner_environment(catalog) as inside:
+            rules = runnable_rules(table, inside, defaults=False, asked=False)
         bounds = [item for item in rules.checks if item[0] == tree.PARTITION_CHECK]
         self._outside = row_checks(table, bounds) if bounds else None
         self._leaves: dict[int, Leaf] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -33,7 +34,7 @@ from engine.session.open_sessions import open_sessions
 from engine.session.other_waits import result_of
 from engine.session.signals import check_signal
 from engine.sql import tree
-from engine.sql.analyze import Environment, analyze_expression
+from engine.sql.analyze import Environment, analyze_expression, inner_environment
 from engine.sql.analyze.literals import read_literal
 from engine.sql.analyze.references import Reference, references
 from engine.sql.analyze.routines import body_of
@@ -107,8 +108,12 @@ class SessionSurroundings:
         return relation if found is not None and wanted is not None and found.oid == wanted.oid else name
 
     def _analyse(self, text: str, table: Table | None) -> tree.Expr:
-        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
-        return analyze_expression(parse_expression(text), inside, table, None, "index expressions" if table else "")
+        with self._stored() as inside:
+            return analyze_expression(parse_expression(text), inside, table, None, "index expressions" if table else "")
+
+    def _stored(self) -> AbstractContextManager[Environment]:
+        """The environment of a stored text."""
+        return inner_environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
 
     def _print(self, text: str, table: Table | None, pretty: bool) -> str:
         entries = () if table is None else self._entries(table)
@@ -238,14 +243,15 @@ class SessionSurroundings:
 
     def updatable(self, view: View) -> tuple[int, dict[int, int]]:
         """What can be done to a view, in all and by column."""
-        return updatable_events(view, Environment(self.catalog, user_name=self.session.user_name))
+        with inner_environment(self.catalog, user_name=self.session.user_name) as inside:
+            return updatable_events(view, inside)
 
     def references(self, item: View | Table | Routine) -> Sequence[Reference]:
         """What a view's query, or a body in SQL's own form, refers to."""
-        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
-        if not isinstance(item, Routine):
-            return references((stored_query(item, inside),))
-        return references(self._statements(item, inside))
+        with self._stored() as inside:
+            if not isinstance(item, Routine):
+                return references((stored_query(item, inside),))
+            return references(self._statements(item, inside))
 
     def _statements(self, item: Routine, inside: Environment) -> Sequence[tree.Query]:
         """The queries of a body in SQL's own form, as they were written: not yet of the type that is returned."""
@@ -255,8 +261,8 @@ class SessionSurroundings:
 
     def body(self, routine: Routine) -> Sequence[str]:
         """The statements of a body in SQL's own form, as definitions show them to this session."""
-        inside = Environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
-        queries = self._statements(routine, inside)
+        with self._stored() as inside:
+            queries = self._statements(routine, inside)
         if routine.is_expression:
             return [f"SELECT {deparse_expression(queries[0].output[0].expression, (), self.catalog, self.path)}"]
         return [deparse_query(query, self.catalog, self.path) for query in queries]
@@ -271,6 +277,7 @@ class SessionSurroundings:
         return self.cache.text(key, lambda: self._printed_view(view, pretty))
 
     def _printed_view(self, view: View | Table, pretty: bool) -> str:
-        query = stored_query(view, Environment(self.catalog, user_name=self.session.user_name))
+        with inner_environment(self.catalog, user_name=self.session.user_name) as inside:
+            query = stored_query(view, inside)
         names = tuple(column.name for column in view.columns)
         return deparse_query(query, self.catalog, self.path, names, pretty) + ";"

@@ -29,7 +29,7 @@ from engine.sql.analyze import calls, changes, collations, comparisons, expressi
 from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.dispatch import change_statement, select_query
 from engine.sql.analyze.domains import base_types, given_domains
-from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.errors import fail
 from engine.sql.analyze.routines import expanded_expression
 from engine.sql.analyze.rules import bind_expression
@@ -38,7 +38,8 @@ from engine.sql.analyze.typenames import resolve_type, type_from_text
 from engine.sql.tree_walk import walk
 
 __all__ = [
-    "Environment", "Shared", "analyze", "analyze_expression", "resolve_type", "runnable_expression",
+    "Environment", "Shared", "analyze", "analyze_expression", "inner_environment", "resolve_type",
+    "runnable_expression",
     "statement_parameters", "type_from_text",
 ]  # fmt: skip
 

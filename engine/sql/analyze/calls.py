@@ -20,7 +20,7 @@ from engine.sql.analyze import coerce, common_types, json_records, json_rows, sc
 from engine.sql.analyze.aggregates import aggregate_call, unify_hypothetical, window_call
 from engine.sql.analyze.declared import result_domain
 from engine.sql.analyze.dispatch import handles, operand
-from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.errors import expr_location, fail
 from engine.sql.analyze.resolve import Candidate, Found, argument, find_function, signature
 from engine.sql.analyze.state import Shared, State
@@ -281,7 +281,8 @@ def _order(state: State, candidate: Candidate, arguments: list[tree.Expr]) -> tu
 @cache
 def default_arguments(function: Function) -> tuple[tree.Expr, ...]:
     """The declared defaults of a built-in function's trailing arguments, typed."""
-    return _typed_defaults(Environment(Catalog()), function)
+    with inner_environment(Catalog()) as inside:
+        return _typed_defaults(inside, function)
 
 
 def _typed_defaults(environment: Environment, function: Function) -> tuple[tree.Expr, ...]:

@@ -76,9 +76,10 @@ def _bind(text: str, environment: Environment, type_: TypeRef) -> tree.Expr:
     inside = Environment(
         environment.catalog, ("pg_catalog", "public"), environment.user_name, environment.database_name
     )
-    found = analyze_check(parse_expression(text), inside, type_)
-    environment.make_current()
-    return found
+    try:
+        return analyze_check(parse_expression(text), inside, type_)
+    finally:
+        environment.make_current()
 
 
 def _each_to_domain(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -24,8 +26,8 @@ from catalog.schema import (
     VirtualTable,
 )
 from catalog.system.parts import system_views, virtual_tables
+from catalog.types import user
 from catalog.types.base import DEFAULT_FORMAT, FormatSettings
-from catalog.types.user import use
 
 _EVERYBODYS = ("pg_catalog", "information_schema")
 
@@ -51,7 +53,7 @@ class Environment:
 
     def make_current(self) -> None:
         """Types are found, and their names shown, as this environment has them; functions and operators too."""
-        use(self.catalog.user_types, self.path)
+        user.use(self.catalog.user_types, self.path)
         added.use(self.catalog.added, self.path)
 
     @cached_property
@@ -168,6 +170,19 @@ class Environment:
 
     def _in_schema(self, schema: int, name: str) -> Relation | None:
         return self.catalog.relation(schema, name) or builtin_relation(schema, name)
+
+
+@contextmanager
+def inner_environment(
+    catalog: Catalog, search_path: tuple[str, ...] = ("public",), user_name: str = "postgres"
+) -> Iterator[Environment]:
+    """The environment of a text within a statement: whose names are found and shown as before once it is left."""
+    types, functions = user.visible(), added.current()
+    try:
+        yield Environment(catalog, search_path, user_name)
+    finally:
+        user.restore(types)
+        added.restore(functions)
 
 
 def usable_path(

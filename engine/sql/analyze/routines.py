@@ -39,7 +39,7 @@ from engine.sql.analyze import coerce, common_types
 from engine.sql.analyze.collation_needs import needs_collations
 from engine.sql.analyze.column_definitions import check_row
 from engine.sql.analyze.dispatch import change_statement, select_query
-from engine.sql.analyze.environment import Environment
+from engine.sql.analyze.environment import Environment, inner_environment
 from engine.sql.analyze.state import RoutineNames, Shared, State
 from engine.sql.parser import parse
 from engine.sql.tree_walk import is_volatile, shift_levels, transform, walk, walk_with_depth
@@ -284,7 +284,8 @@ def inline_call(expression: tree.Expr, catalog: Catalog) -> tree.Expr:
     before."""
     if not catalog.routines:
         return expression
-    return cast(tree.Expr, Expansion(Environment(catalog), None).of(expression))
+    with inner_environment(catalog) as inside:
+        return cast(tree.Expr, Expansion(inside, None).of(expression))
 
 
 def may_execute(routine: Routine, catalog: Catalog, role: Role) -> bool:
