@@ -16,13 +16,15 @@ built again.
 
 A list begins with an entry of its own, not with the flush that comes next: there may be none before the end.
 
-`add`, `remove` and `note_saved` are called on the engine's thread, the rest on that of the flush.
+`add`, `remove` and `note_saved` are called on the engine's thread, the rest on that of the flush. What is left of
+lists that have ended is deleted with the next entry.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,8 +57,9 @@ class KeyNotes:
     """The lists of one environment."""
 
     def __init__(self, environment: Any, meta: Any) -> None:
+        self._lock = threading.Lock()
         self._tables: dict[int, _Noted] = {}
-        self._removed: set[int] = set()
+        self._removed: dict[int, list[int]] = {}  # storage ids of lists that have ended, and the LSNs of their keys
         with environment.begin(db=meta, buffers=True) as transaction:
             for name, value in _entries(transaction, NOTED):
                 storage_id = int.from_bytes(name[len(NOTED) :], "big")
@@ -65,56 +68,74 @@ class KeyNotes:
                 storage_id, lsn = _place(name)
                 if storage_id in self._tables:
                     self._tables[storage_id].sizes[lsn] = len(value)
+                else:
+                    self._removed.setdefault(storage_id, []).append(lsn)
 
     def add(self, storage_id: int) -> str:
         """From the next flush on keys of this table are noted; `entries_at` is to be written. Gives the list's token,
         as hexadecimal digits."""
-        noted = self._tables.get(storage_id)
-        if noted is None:
-            noted = self._tables[storage_id] = _Noted(secrets.token_bytes(TOKEN_BYTES))
-        return noted.token.hex()
+        with self._lock:
+            noted = self._tables.get(storage_id)
+            if noted is None:
+                noted = self._tables[storage_id] = _Noted(secrets.token_bytes(TOKEN_BYTES))
+            return noted.token.hex()
 
     def remove(self, storage_id: int) -> None:
         """Nobody has a copy of the table any more."""
-        if self._tables.pop(storage_id, None) is not None:
-            self._removed.add(storage_id)
+        with self._lock:
+            noted = self._tables.pop(storage_id, None)
+            if noted is not None:
+                self._removed.setdefault(storage_id, []).extend(noted.sizes)
 
     def note_saved(self, storage_id: int, lsn: int) -> None:
         """A copy has been saved as of this LSN."""
-        noted = self._tables.get(storage_id)
-        if noted is not None:
-            noted.saved = lsn
+        with self._lock:
+            noted = self._tables.get(storage_id)
+            if noted is not None:
+                noted.saved = lsn
 
     @property
     def is_behind(self) -> bool:
         """Whether `entries_at` has anything."""
-        return bool(self._removed) or any(noted.since is None for noted in self._tables.values())
+        with self._lock:
+            return bool(self._removed) or any(noted.since is None for noted in self._tables.values())
 
     def entries_at(self, flushed_lsn: int) -> Entries:
         """Between two flushes: what is to be put into `meta` for lists that begin and end."""
-        taking = Taking(dict(self._tables), frozenset(self._removed), flushed_lsn + 1, flushed_lsn)
+        taking = self.begin(flushed_lsn + 1, flushed_lsn)
         entries = taking.entries()
         self.end(taking)
         return entries
 
-    def begin(self, first_lsn: int, last_lsn: int, drops: Iterable[int]) -> Taking:
+    def begin(self, first_lsn: int, last_lsn: int, drops: Iterable[int] = ()) -> Taking:
         """For the flush of a layer."""
         for storage_id in drops:
             self.remove(storage_id)
-        return Taking(dict(self._tables), frozenset(self._removed), first_lsn, last_lsn)
+        with self._lock:
+            removed = {storage_id: tuple(lsns) for storage_id, lsns in self._removed.items()}
+            return Taking(dict(self._tables), removed, first_lsn, last_lsn)
 
     def end(self, taking: Taking) -> None:
         """The layer with what was taken of it is flushed."""
-        for storage_id, noted in taking.tables.items():
-            noted.since = taking.since[storage_id]
-            noted.sizes = taking.sizes[storage_id]
-        self._removed -= taking.removed
+        with self._lock:
+            for storage_id, lsns in taking.removed.items():
+                left = self._removed[storage_id] = self._removed[storage_id][len(lsns) :]
+                if not left:
+                    del self._removed[storage_id]
+            for storage_id, noted in taking.tables.items():
+                if self._tables.get(storage_id) is not noted:  # removed meanwhile, but for what has come since
+                    new = taking.sizes[storage_id].keys() - noted.sizes.keys()
+                    self._removed.setdefault(storage_id, []).extend(new)
+                noted.since = taking.since[storage_id]
+                noted.sizes = taking.sizes[storage_id]
 
 
 class Taking:
     """What one flush writes into `meta`. `pass_on` the layer's batches first, then ask for `entries`."""
 
-    def __init__(self, tables: dict[int, _Noted], removed: frozenset[int], first_lsn: int, last_lsn: int) -> None:
+    def __init__(
+        self, tables: dict[int, _Noted], removed: Mapping[int, Sequence[int]], first_lsn: int, last_lsn: int
+    ) -> None:
         self.tables = tables
         self.removed = removed
         self.since = {
@@ -150,8 +171,10 @@ class Taking:
     def entries(self) -> Entries:
         """What the flush is to put into `meta`, in the transaction that moves `flushed`."""
         entries: Entries = []
-        for storage_id in self.removed - self.tables.keys():
-            entries.append((_noted_name(storage_id), None))
+        for storage_id, lsns in self.removed.items():
+            entries.extend((_keys_name(storage_id, lsn), None) for lsn in lsns)
+            if storage_id not in self.tables:
+                entries.append((_noted_name(storage_id), None))
         for storage_id, noted in self.tables.items():
             entries.extend(self._entries_of(storage_id, noted))
         return entries
