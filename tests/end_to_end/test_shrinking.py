@@ -118,7 +118,7 @@ def activity(server: ShoalServer | PostgresServer) -> object:
     return sessions, server.log.read_text()[-1000:] if isinstance(server, ShoalServer) else ""
 
 
-@pytest.mark.parametrize("way", some(WHOLE, 2))
+@pytest.mark.parametrize("way", some(WHOLE, 4))
 def test_what_whole_tables_leave_goes_by_itself(server: ShoalServer | PostgresServer, way: str) -> None:
     made, gone, part = WHOLE[way]
     connection, before, full = make(server, made)
@@ -127,7 +127,7 @@ def test_what_whole_tables_leave_goes_by_itself(server: ShoalServer | PostgresSe
         assert falls(server, before + part * (full - before) + SLACK), (before, full, size(server), activity(server))
 
 
-@pytest.mark.parametrize("way", some(PARTS, 2))
+@pytest.mark.parametrize("way", some(PARTS, 4))
 def test_what_parts_of_tables_leave_goes_with_vacuum_full(server: ShoalServer | PostgresServer, way: str) -> None:
     gone, part = PARTS[way]
     connection, before, full = make(server, TABLE)

@@ -5,6 +5,8 @@ The lists below hold what is not so yet. They may only become shorter: what is n
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from tests.tidy import measures
@@ -96,6 +98,16 @@ LONG_FILES = frozenset((
 SOURCE = measures.product()
 
 
+@functools.cache
+def participles() -> dict[str, list[str]]:
+    return measures.participles(SOURCE)
+
+
+@functools.cache
+def repeated_classes() -> dict[str, dict[str, list[str]]]:
+    return measures.repeated_classes(SOURCE)
+
+
 def test_modules_are_named_by_what_they_hold() -> None:
     assert len(FIELD_TERMS) <= 6
     assert measures.ing_modules(SOURCE) == FIELD_TERMS, "name the module by a noun for what it holds"
@@ -103,13 +115,13 @@ def test_modules_are_named_by_what_they_hold() -> None:
 
 @pytest.mark.parametrize("package", measures.PACKAGES)
 def test_functions_are_named_by_a_verb_with_its_object_or_by_a_noun(package: str) -> None:
-    found = measures.participles(SOURCE).get(package, [])
+    found = participles().get(package, [])
     assert len(found) <= PARTICIPLES[package], f"a participle says neither who nor what: {found}"
 
 
 @pytest.mark.parametrize("package", measures.PACKAGES)
 def test_public_classes_have_names_of_their_own(package: str) -> None:
-    found = measures.repeated_classes(SOURCE)[package]
+    found = repeated_classes()[package]
     listed = REPEATED_CLASSES.get(package, frozenset())
     assert {name: paths for name, paths in found.items() if name not in listed} == {}
     assert sorted(listed - found.keys()) == [], "take it off the list"

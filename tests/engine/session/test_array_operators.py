@@ -20,7 +20,7 @@ _OTHERS = ("TRUE", "random() < 2", "EXISTS (SELECT FROM x y WHERE y.a = x.a)")
 """What stands beside: a volatile function has its operands written in another way."""
 
 
-@pytest.mark.parametrize("operator", some(_OPERATORS, 2))
+@pytest.mark.parametrize("operator", some(_OPERATORS, 4))
 def test_what_operands_are_made_of(both_paths: Pair, operator: str) -> None:
     both_paths.run(
         "CREATE TABLE x (a int PRIMARY KEY, v int[])",

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 # Of columns that are never NULL (`id`, `z` is 0), of one that may be (`n`), and of none.
@@ -67,6 +68,9 @@ def answer(connection: psycopg.Connection, statement: str) -> object:
         return error.sqlstate
 
 
+PATHS = ("auto", "columnar")
+
+
 def is_columnar(shoal: psycopg.Connection, statement: str) -> bool:
     return "Columnar" in str(shoal.execute(f"EXPLAIN {statement}".encode()).fetchall())
 
@@ -91,8 +95,10 @@ def both(
         connection.close()
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
-@pytest.mark.parametrize(("kind", "number"), [(kind, n) for kind, found in FAILING.items() for n in range(len(found))])
+@pytest.mark.parametrize(
+    ("kind", "number", "path"),
+    some([(kind, n, path) for kind, each in FAILING.items() for n in range(len(each)) for path in PATHS], 3),
+)
 def test_errors_are_postgresqls(
     both: tuple[psycopg.Connection, psycopg.Connection], kind: str, number: int, path: str
 ) -> None:

@@ -127,7 +127,7 @@ def check(
         assert given[1] == given[0], end
 
 
-@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 14))
+@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 28))
 def test_who_waits_goes_on_with_the_rows_that_he_had_found(
     shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
 ) -> None:
@@ -171,7 +171,7 @@ UNIQUE_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "change", "statement", "level"), some(UNIQUE_CASES, 13))
+@pytest.mark.parametrize(("kind", "change", "statement", "level"), some(UNIQUE_CASES, 26))
 def test_a_unique_key_is_looked_for_by_who_goes_on_with_his_rows(
     shoal: ShoalServer,
     postgres_server: PostgresServer,

@@ -74,7 +74,7 @@ def given(connection: psycopg.Connection, type_: str, way: str, size: int) -> by
     return copied_out(connection, type_)
 
 
-@pytest.mark.parametrize("type_", some(MAKERS, 3))
+@pytest.mark.parametrize("type_", some(MAKERS, 6))
 def test_they_are_what_postgresql_makes_of_them(
     watched: tuple[psycopg.Connection, Watch], beside: psycopg.Connection, type_: str
 ) -> None:
@@ -95,7 +95,7 @@ def test_they_are_so_where_a_process_reads_them(
     assert given(watched[0], type_, "copy", size) == given(beside, type_, "copy", size)
 
 
-@pytest.mark.parametrize("type_", some(MAKERS, 16))
+@pytest.mark.parametrize("type_", some(MAKERS, 32))
 def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> None:
     held = {}
     for way in ("literal", "parameter", "copy"):
@@ -104,7 +104,7 @@ def test_a_megabyte(watched: tuple[psycopg.Connection, Watch], type_: str) -> No
     assert max(held.values()) <= HELD, held
 
 
-@pytest.mark.parametrize(("type_", "way"), some(LARGE, 4))
+@pytest.mark.parametrize(("type_", "way"), some(LARGE, 8))
 def test_sixty_megabytes(watched: tuple[psycopg.Connection, Watch], type_: str, way: str) -> None:
     connection, watch = watched
     connection.execute(f"SET statement_timeout = '{LATE}'")
