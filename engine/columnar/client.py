@@ -501,10 +501,10 @@ class WorkerClient(ColumnarEngine):
                 self.in_file.discard(storage_id)
                 self._write({"op": "drop", "storage_id": storage_id})
             return
+        fed.store.forget_keys(storage_id)
         if storage_id in self._loads:
             fed.unwanted = True
         else:
-            fed.store.forget_keys(storage_id)
             self._feed.forget(storage_id)
             self._write({"op": "drop", "storage_id": storage_id})
 
@@ -754,6 +754,7 @@ class WorkerClient(ColumnarEngine):
             if header["op"] == "loaded":
                 self.forget(storage_id)
             else:
+                fed.store.forget_keys(storage_id)
                 self._feed.forget(storage_id)
             if waiting is not None and not waiting.done():
                 waiting.set_exception(not_here())

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 async def alter_system(session: Session, tree: ast.AlterSystemStmt, portal: Portal, sink: Sink) -> None:
-    """Raises 25001, 42501, 42704, 22023, 55P02, 58030."""
-    if session.in_block:
-        raise SqlError("25001", "ALTER SYSTEM cannot run inside a transaction block")
+    """Raises 42501, 42704, 22023, 55P02, 58030."""
     changed, user = tree.setting, session.identity.user
     every = changed.reset and changed.name.lower() == "all"
     if every and (user is None or not user.superuser):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog.errors import SqlError
 from engine.session.notifications import UNLISTEN_ALL
 from engine.session.portal import Portal
 from engine.sql import ast
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
 async def run_discard(session: Session, tree: ast.DiscardStmt, portal: Portal, sink: Sink) -> None:
     if tree.target == "all":
-        if session.in_block:
-            raise SqlError("25001", "DISCARD ALL cannot run inside a transaction block")
         session.prepared.clear()
         for name in list(session.portals):
             session.portals.close(name)

@@ -147,7 +147,7 @@ OF_SESSIONS = (
     StatementKind(ast.SetConstraintsStmt, run=transaction.run_set_constraints, has_snapshot=False),
     _own(ast.SetStmt, settings.run_set, has_snapshot=False, needs=_set_needs),
     _own(ast.ShowStmt, settings.run_show, has_snapshot=False, fields=settings.show_fields),
-    _own(ast.AlterSystemStmt, alter_system.alter_system),
+    _own(ast.AlterSystemStmt, alter_system.alter_system, outside_blocks=lambda tree: "ALTER SYSTEM"),
     StatementKind(ast.PrepareStmt, run=prepared_statements.run_prepare, is_counted=False, needs=Needs.READ),
     StatementKind(
         ast.ExecuteStmt,
@@ -168,7 +168,12 @@ OF_SESSIONS = (
         has_snapshot=False,
     ),
     _own(ast.ClosePortalStmt, cursors.run_close, has_snapshot=False),
-    _own(ast.DiscardStmt, discard.run_discard, has_snapshot=False),
+    _own(
+        ast.DiscardStmt,
+        discard.run_discard,
+        has_snapshot=False,
+        outside_blocks=lambda tree: "DISCARD ALL" if tree.target == "all" else None,
+    ),
     StatementKind(ast.NotifyStmt, run=notify.run_notify, has_snapshot=False, needs=_notify_needs),
     StatementKind(
         ast.ExplainStmt,
@@ -183,7 +188,12 @@ OTHERS = (
     StatementKind(ast.CallStmt, run=call.run_call, fields=call.call_fields),
     StatementKind(ast.CopyStmt, run=copy.run_copy, tells_all=True),
     StatementKind(ast.LockStmt, run=lock_table.lock, has_snapshot=False, tells_all=True),
-    StatementKind(ast.VacuumStmt, run=vacuum.vacuum, needs=Needs.READ),
+    StatementKind(
+        ast.VacuumStmt,
+        run=vacuum.vacuum,
+        needs=Needs.READ,
+        outside_blocks=lambda tree: "VACUUM" if tree.is_vacuum else None,
+    ),
     StatementKind(ast.ReindexStmt, run=reindex.reindex, change=indexes.rebuild),
     _own(ast.CheckPointStmt, checkpoint.run_checkpoint, has_snapshot=False),
     StatementKind(ast.RefreshMatViewStmt, run=matviews.run_refresh, changes_schema=True, tells_all=True),

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from catalog.errors import not_supported
+from catalog.errors import SqlError, not_supported
 from engine.sql import ast
 from engine.statements.needs import Needs
 
@@ -74,6 +74,15 @@ def register(kinds: Iterable[StatementKind], planners: Iterable[Planner]) -> Non
 
 def registered_kinds() -> Iterable[StatementKind]:
     return _KINDS.values()
+
+
+def refuse_in_block(session: Session, tree: ast.Node) -> None:
+    """Raises 25001 for a statement that a transaction block refuses, in one."""
+    kind = find(tree)
+    if session.in_block and kind is not None and kind.outside_blocks is not None:
+        what = kind.outside_blocks(tree)
+        if what is not None:
+            raise SqlError("25001", f"{what} cannot run inside a transaction block")
 
 
 def find(tree: ast.Node) -> StatementKind | None:

@@ -53,10 +53,9 @@ def begin(session: Session, statement: ast.Node) -> None:
     kind = registry.kind_of(statement)
     transaction = session.transaction or session.begin_implicit()
     transaction.refuse_if_read_only(kind.command if isinstance(kind.command, str) else kind.command(statement))
-    what = None if kind.outside_blocks is None else kind.outside_blocks(statement)
-    if what is not None and session.in_block:
-        raise SqlError("25001", f"{what} cannot run inside a transaction block")
+    registry.refuse_in_block(session, statement)
     if isinstance(statement, ast.DropStmt) and statement.concurrently:
+        what = "DROP INDEX CONCURRENTLY"
         if len(statement.names) > 1:
             raise SqlError("0A000", f"{what} does not support dropping multiple objects")
         if statement.cascade:

@@ -47,6 +47,7 @@ class UtilityPlan(Plan):
         run = registry.kind_of(tree).run
         assert run is not None
         portal.done = True
+        registry.refuse_in_block(session, tree)
         await run(session, tree, portal, sink)
 
 

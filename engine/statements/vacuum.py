@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 async def vacuum(session: Session, tree: ast.VacuumStmt, portal: Portal, sink: Sink) -> None:
     """Raises 25001, 42601, 42P01, 0A000, 55P03; 53100 where the disk is too full to pack."""
-    if tree.is_vacuum and (session.in_block or len(parse(portal.prepared.statement.whole, session.key.conforming)) > 1):
+    if tree.is_vacuum and len(parse(portal.prepared.statement.whole, session.key.conforming)) > 1:
         raise SqlError("25001", "VACUUM cannot run inside a transaction block")
     options = {name.lower(): value.lower() for name, value in tree.options}
     full = options.get("full", "off") not in _SWITCHED_OFF

@@ -10,9 +10,8 @@ that it writes of such tables, in the same LMDB transaction.
                                              (storage id: u32, big-endian; so is the LSN of "keys")
 
 Keys are complete for what is later than `since`. The token names this list: a copy that knows another one was made of
-another directory, or before the list had gaps. Notes of what is saved go with the next flush. A table of which more
-than MOST_BYTES of keys would have to be kept has a list that begins anew behind the flush: a copy that is older is
-built again.
+another directory, or before the list had gaps. Notes of what is saved go. A table of which more than MOST_BYTES of keys
+would have to be kept has a list that begins anew behind the flush: a copy that is older is built again.
 
 A list begins with an entry of its own, not with the flush that comes next: there may be none before the end.
 
@@ -88,7 +87,7 @@ class KeyNotes:
                 self._removed.setdefault(storage_id, []).extend(noted.sizes)
 
     def note_saved(self, storage_id: int, lsn: int) -> None:
-        """A copy has been saved as of this LSN."""
+        """A copy has been saved as of this LSN; `entries_at` may have something."""
         with self._lock:
             noted = self._tables.get(storage_id)
             if noted is not None:
@@ -98,10 +97,14 @@ class KeyNotes:
     def is_behind(self) -> bool:
         """Whether `entries_at` has anything."""
         with self._lock:
-            return bool(self._removed) or any(noted.since is None for noted in self._tables.values())
+            return bool(self._removed) or any(
+                noted.since is None or min(noted.sizes, default=noted.saved + 1) <= noted.saved
+                for noted in self._tables.values()
+            )
 
     def entries_at(self, flushed_lsn: int) -> Entries:
-        """Between two flushes: what is to be put into `meta` for lists that begin and end."""
+        """Between two flushes: what is to be put into `meta` for lists that begin and end, and for keys that have been
+        saved."""
         taking = self.begin(flushed_lsn + 1, flushed_lsn)
         entries = taking.entries()
         self.end(taking)
@@ -226,7 +229,7 @@ def _entries(transaction: Any, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
 def encode_keys(columns: list[Column]) -> bytes:
     """Keys (large_binary arrays) as they are noted."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, _SCHEMA, options=options) as writer:
         for column in columns:
             writer.write_batch(pa.RecordBatch.from_arrays([column], schema=_SCHEMA))

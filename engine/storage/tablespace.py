@@ -718,6 +718,7 @@ class Tablespace:
     def note_saved(self, storage_id: int, lsn: int) -> None:
         """A copy of the table has been saved as of this LSN: what was noted up to it is of no use any more."""
         self._checkpoint.key_notes.note_saved(storage_id, lsn)
+        self._write_notes()
 
     def forget_keys(self, storage_id: int) -> None:
         """There is no such copy any more."""

@@ -267,7 +267,9 @@ def test_a_worker_that_is_killed_while_it_loads_leaves_no_reader() -> None:
         connection.execute("CREATE TABLE large (id int PRIMARY KEY, t text)")
         connection.execute("INSERT INTO large SELECT n, repeat(md5(n::text), 4) FROM generate_series(1, 200000) n")
         connection.execute("CHECKPOINT")
-        server.restart()
+        server.stop()
+        (server.data / "columnar" / "columns.duckdb").unlink(missing_ok=True)
+        server.start()
         with connect(server) as other, ThreadPoolExecutor(1) as thread:
             answer = thread.submit(lambda: other.execute("SELECT count(*), max(t) FROM large").fetchone())
             assert resources.comes_true(lambda: bool(killed_while_it_reads(server)), within=30.0)

@@ -33,7 +33,7 @@ from catalog.errors import not_supported
 from catalog.types import oids
 from catalog.types.base import Array, Interval, TypeRef
 from catalog.types.carried import CARRIED_AS_TEXT
-from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, unify
+from engine.columnar.generate.forms import MAX_DIGITS, Piece, decimal_form, form_of, is_whole, stored_form, unify
 from engine.columnar.generate.state import MANY, Scope, makes
 from engine.columnar.generate.udf import is_composite
 from engine.sql import tree
@@ -68,11 +68,14 @@ def _text(value: Any, _: TypeRef) -> Piece:
     return Piece(string(value), VARCHAR)
 
 
-def _numeric(value: decimal.Decimal, _: TypeRef) -> Piece:
+def _numeric(value: decimal.Decimal, type_: TypeRef) -> Piece:
     if value.is_finite():
         digits, exponent = value.as_tuple()[1:]
         assert isinstance(exponent, int)
         precision = max(len(digits), 1 - exponent)
+        declared = stored_form(oids.NUMERIC, type_.typmod)
+        if isinstance(declared, DecimalType) and declared.scale == -exponent:  # which results say: COPY's Arrow types
+            precision = max(precision, declared.precision)
         if precision <= MAX_DIGITS and exponent <= 0:
             return _quoted(f"{value:f}", value, decimal_form(precision, -exponent))
     return _as_text(value, TypeRef(oids.NUMERIC))
