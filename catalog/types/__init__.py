@@ -4,8 +4,8 @@
 those whose values Shoal can hold. `lookup` is the way from one to the other: it refuses the rest by name.
 
 A type that PostgreSQL lacks needs rows in catalog/data too (pg_type, of its array as well; pg_operator, pg_opclass and
-what these name, if it is compared). Where its columns are neither BIGINT, UBIGINT nor VARCHAR, its constants need a line
-in `_LITERALS` of engine/columnar/generate/literals.py.
+what these name, if it is compared). Where its columns are neither BIGINT, UBIGINT nor VARCHAR, its constants need a
+line in `_LITERALS` of engine/columnar/generate/literals.py.
 
 The internal form of each type's values, and the rules for its text, binary, row, key and DuckDB forms: base.py.
 

@@ -73,6 +73,11 @@ class BackgroundBuild:
                 elif columnar_of(item) == "off":
                     self._worker.forget(item.storage_id)
 
+    def forget(self, storage_id: int) -> None:
+        """The table is gone."""
+        if self._tables:
+            self._tables = deque(table for table in self._tables if table.storage_id != storage_id)
+
     def clear(self) -> None:
         self._tables.clear()
         if self._task is not None:
@@ -86,6 +91,8 @@ class BackgroundBuild:
                 await self._worker.load(table)
             except SqlError as error:
                 log.warning('the columns of "%s" are not ready: %s', table.name, error.message)
+            except Exception:  # of one table: the others are built
+                log.exception('the columns of "%s" are not ready', table.name)
         self._task = None
 
 

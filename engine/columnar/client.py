@@ -28,6 +28,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
@@ -77,6 +78,9 @@ UNSENT_LIMIT = 64 << 20  # bytes of deltas that the worker has not yet applied, 
 LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits for queries under way to end
 COLUMNS_FILE = "columns.duckdb"
 SAVE_AT_END_SECONDS = 20.0
+ASKED = 1  # the number of a save that the engine asks for
+BROKEN_SECONDS = 30.0  # for which a worker does not save where the one before it has failed
+USELESS = 2  # workers in a row that ended before they had done anything, from which on the file is not used again
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
 STARTS = 2  # how often a worker is started that ends, or does nothing, before it is ready
@@ -165,6 +169,8 @@ class WorkerClient(ColumnarEngine):
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
         self._saved: asyncio.Future[None] | None = None
+        self._save_after = 0.0  # on the monotonic clock
+        self._useless = 0  # workers in a row that have ended before they had answered anything
         self._reason = ""  # for which the worker has said that it ends
         self._closed = False
         store.on_durable(self._durable)
@@ -465,6 +471,7 @@ class WorkerClient(ColumnarEngine):
             "path": fed.store.checkpoint_path,
             "token": fed.store.note_keys(table.storage_id) if self._is_kept(table, bases) else "",
             "empty_at": fed.store.flushed_lsn if empty else None,
+            "durable": fed.store.durable_lsn,
         }
         future = self._loads[table.storage_id] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
@@ -495,8 +502,11 @@ class WorkerClient(ColumnarEngine):
 
     def forget(self, storage_id: int) -> None:
         """The table is gone (dropped, truncated, elsewhere): the worker may let its copy go, once it has it."""
+        self.background.forget(storage_id)
         fed = self._feed.tables.get(storage_id)
         if fed is None:
+            with contextlib.suppress(SqlError):  # its tablespace is not here
+                self._feed.store.of(storage_id).forget_keys(storage_id)
             if storage_id in self.in_file and self._frames is not None:
                 self.in_file.discard(storage_id)
                 self._write({"op": "drop", "storage_id": storage_id})
@@ -617,7 +627,13 @@ class WorkerClient(ColumnarEngine):
             if self._ended is not None:
                 await self._ended  # the file is that one's for as long as it is there
             self._clear_directory()
-            os.makedirs(self.spill_directory, mode=0o700, exist_ok=True)
+            if self._useless >= USELESS:
+                log.warning("the columns are built again: %s workers in a row have ended by what was saved", USELESS)
+                self._useless = 0
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.columns_path)
+            for path in (self.directory, self.spill_directory):
+                os.makedirs(path, mode=0o700, exist_ok=True)
             self._ready = loop.create_future()
             with theirs:
                 self._process = process = self._spawn(theirs.fileno())
@@ -681,6 +697,7 @@ class WorkerClient(ColumnarEngine):
         ]
         if self._keep:
             command += ["--columns", self.columns_path]
+            command += ["--save-after", str(max(self._save_after - time.monotonic(), 0.0))]
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,  # its end ends the worker, whatever that does: engine/columnar/worker/sandbox.py
@@ -711,6 +728,7 @@ class WorkerClient(ColumnarEngine):
                 stream.add(buffers[0], header["rows"])
         elif operation in ("end", "error"):
             self._hearing.note_end(header["id"])
+            self._useless = 0
             stream = self._streams.pop(header["id"], None)
             if stream is not None:
                 error: Exception | None = _error_of(header) if operation == "error" else None
@@ -727,17 +745,18 @@ class WorkerClient(ColumnarEngine):
         elif operation == "applied":
             self._unapplied -= header["bytes"]
         elif operation in ("loaded", "lost"):
+            self._useless = 0
             self._table_answer(header)
         elif operation == "saved":
             for storage_id, lsn, rows, size in header["tables"]:
                 fed = self._feed.tables.get(storage_id)
-                if fed is not None:
+                if fed is not None and fed.ready:  # else it is about a copy of before
                     fed.saved = lsn, rows, size
                     fed.store.note_saved(storage_id, lsn)
-            self._note_save()
+            self._note_save(header["id"])
         elif operation == "unsaved":
             log.warning("the columns could not be saved, it is tried again: %s", header["message"])
-            self._note_save()
+            self._note_save(header["id"])
         elif operation in _LEAVES:
             self._reason = operation
             log.info(_LEAVES[operation], header["bytes"] // 1_000_000)
@@ -803,6 +822,9 @@ class WorkerClient(ColumnarEngine):
         self._versions.clear()
         self._unapplied = 0
         reason, self._reason = self._reason, ""
+        if reason == "broken":
+            self._save_after = time.monotonic() + BROKEN_SECONDS
+        self._useless += 1
         loads, self._loads = self._loads, {}
         for waiting in (*loads.values(), self._ready):
             if waiting is not None and not waiting.done():
@@ -818,8 +840,9 @@ class WorkerClient(ColumnarEngine):
         for space in store.open_spaces() if isinstance(store, Stores) else (store,):
             space.forget_dead_readers()
 
-    def _note_save(self) -> None:
-        if self._saved is not None and not self._saved.done():
+    def _note_save(self, identifier: object = ASKED) -> None:
+        """The file has been saved, or will not be. None: nobody had asked for that."""
+        if identifier == ASKED and self._saved is not None and not self._saved.done():
             self._saved.set_result(None)
 
     async def _save(self) -> None:
@@ -829,7 +852,7 @@ class WorkerClient(ColumnarEngine):
             for fed in self._feed.tables.values():
                 if fed.ready:
                     self._push(fed)
-            self._write({"op": "save"})
+            self._write({"op": "save", "id": ASKED})
             async with asyncio.timeout(SAVE_AT_END_SECONDS):
                 await self._saved
 

@@ -155,7 +155,7 @@ class Stream:
             raise error
         if self._begun or self._losses >= MOST_LOSSES:
             raise error.error("ran this query")
-        self._losses += 1 if error.reason == "grown" else MOST_LOSSES
+        self._losses += 1 if error.reason in ("grown", "broken") else MOST_LOSSES
         await self._send_again()
 
     async def _send_again(self) -> None:

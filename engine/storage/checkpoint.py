@@ -144,10 +144,10 @@ class Checkpoint:
         """Bytes of pages without rows that take space on the disk. LMDB fills such pages again, and keeps its file as
         large as it ever was."""
         with self.environment.begin() as transaction:
-            found = transaction.stat(self.rows)
-        rows = int(found["psize"] * (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]))
+            found = [transaction.stat(database) for database in (self.rows, self._meta)]
+        pages = sum(item[kind] for item in found for kind in ("branch_pages", "leaf_pages", "overflow_pages"))
         taken, _ = self.file_bytes
-        return max(taken - rows, 0)
+        return max(taken - int(found[0]["psize"] * pages), 0)
 
     @property
     def mostly_free(self) -> bool:
@@ -220,7 +220,7 @@ class Checkpoint:
             self.tablespace = transaction.get(b"tablespace") or b""
             self.flushed_lsn: int = U64.unpack(transaction.get(FLUSHED) or b"")[0]
             self.whole = frozenset(name[len(_WHOLE) :] for name in self._names(transaction, _WHOLE))
-        self.key_notes = KeyNotes(self.environment, self._meta)
+        self.key_notes = KeyNotes(self.environment, self._meta, self.flushed_lsn)
 
     def forget_dead_readers(self) -> None:
         """Takes the readers of processes that have ended out of LMDB's table: the pages that they saw would be kept."""

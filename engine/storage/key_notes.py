@@ -4,14 +4,16 @@ The columnar worker saves its copies of tables in a file (engine/columnar/worker
 What a table lacks that was flushed later than that, nobody has in memory after a restart: so each flush notes the keys
 that it writes of such tables, in the same LMDB transaction.
 
-    meta    "noted" + storage id             u64 since, 16 bytes token
+    meta    "noted" + storage id             u64 since, 16 bytes token, u64 upto
     meta    "keys" + storage id + u64 lsn    the keys that a flush up to this LSN wrote: an Arrow stream of one binary
                                              column, compressed
                                              (storage id: u32, big-endian; so is the LSN of "keys")
 
-Keys are complete for what is later than `since`. The token names this list: a copy that knows another one was made of
-another directory, or before the list had gaps. Notes of what is saved go. A table of which more than MOST_BYTES of keys
-would have to be kept has a list that begins anew behind the flush: a copy that is older is built again.
+Keys are complete for what is later than `since`, up to `upto`, which each flush moves: a list that is behind what is
+flushed is of no use (a release that knows no lists has flushed). The token names this list: a copy that knows another
+one was made of another directory, or before the list had gaps. Notes of what is saved go. A table of which more than
+MOST_BYTES of keys would have to be kept has a list that begins anew behind the flush: a copy that is older is built
+again.
 
 A list begins with an entry of its own, not with the flush that comes next: there may be none before the end.
 
@@ -55,14 +57,17 @@ class _Noted:
 class KeyNotes:
     """The lists of one environment."""
 
-    def __init__(self, environment: Any, meta: Any) -> None:
+    def __init__(self, environment: Any, meta: Any, flushed_lsn: int) -> None:
         self._lock = threading.Lock()
         self._tables: dict[int, _Noted] = {}
         self._removed: dict[int, list[int]] = {}  # storage ids of lists that have ended, and the LSNs of their keys
         with environment.begin(db=meta, buffers=True) as transaction:
             for name, value in _entries(transaction, NOTED):
                 storage_id = int.from_bytes(name[len(NOTED) :], "big")
-                self._tables[storage_id] = _Noted(bytes(value[8:]), U64.unpack(value[:8])[0])
+                if U64.unpack(value[8 + TOKEN_BYTES :])[0] == flushed_lsn:
+                    self._tables[storage_id] = _Noted(bytes(value[8 : 8 + TOKEN_BYTES]), U64.unpack(value[:8])[0])
+                else:
+                    self._removed[storage_id] = []
             for name, value in _entries(transaction, KEYS):
                 storage_id, lsn = _place(name)
                 if storage_id in self._tables:
@@ -71,12 +76,14 @@ class KeyNotes:
                     self._removed.setdefault(storage_id, []).append(lsn)
 
     def add(self, storage_id: int) -> str:
-        """From the next flush on keys of this table are noted; `entries_at` is to be written. Gives the list's token,
-        as hexadecimal digits."""
+        """A copy of this table is about to be made, or brought up: from the next flush on its keys are noted, and all
+        that are known are kept until it has been saved. `entries_at` is to be written. Gives the list's token, as
+        hexadecimal digits."""
         with self._lock:
             noted = self._tables.get(storage_id)
             if noted is None:
                 noted = self._tables[storage_id] = _Noted(secrets.token_bytes(TOKEN_BYTES))
+            noted.saved = 0
             return noted.token.hex()
 
     def remove(self, storage_id: int) -> None:
@@ -141,11 +148,9 @@ class Taking:
     ) -> None:
         self.tables = tables
         self.removed = removed
-        self.since = {
-            storage_id: first_lsn - 1 if noted.since is None else noted.since for storage_id, noted in tables.items()
-        }
-        self.sizes = {storage_id: dict(noted.sizes) for storage_id, noted in tables.items()}
-        self._last_lsn = last_lsn
+        self.since: dict[int, int] = {}
+        self.sizes: dict[int, dict[int, int]] = {}
+        self._first_lsn, self._last_lsn = first_lsn, last_lsn
         self._taken: dict[int, list[Column]] = {}
         self._bytes: dict[int, int] = {}
 
@@ -172,7 +177,8 @@ class Taking:
                 self._taken.setdefault(storage_id, []).append(found)
 
     def entries(self) -> Entries:
-        """What the flush is to put into `meta`, in the transaction that moves `flushed`."""
+        """What the flush is to put into `meta`, in the transaction that moves `flushed`. The same when it is asked
+        again: the flush is tried again in another way."""
         entries: Entries = []
         for storage_id, lsns in self.removed.items():
             entries.extend((_keys_name(storage_id, lsn), None) for lsn in lsns)
@@ -184,7 +190,8 @@ class Taking:
 
     def _entries_of(self, storage_id: int, noted: _Noted) -> Entries:
         entries: Entries = []
-        sizes = self.sizes[storage_id]
+        self.since[storage_id] = self._first_lsn - 1 if noted.since is None else noted.since
+        sizes = self.sizes[storage_id] = dict(noted.sizes)
         gone = [lsn for lsn in sizes if lsn <= noted.saved]
         if self._bytes.get(storage_id, 0) > MOST_BYTES:
             data = None
@@ -200,7 +207,8 @@ class Taking:
         if data:
             entries.append((_keys_name(storage_id, self._last_lsn), data))
             sizes[self._last_lsn] = len(data)
-        entries.append((_noted_name(storage_id), U64.pack(self.since[storage_id]) + noted.token))
+        value = U64.pack(self.since[storage_id]) + noted.token + U64.pack(self._last_lsn)
+        entries.append((_noted_name(storage_id), value))
         return entries
 
 
@@ -240,7 +248,7 @@ def changed_keys(transaction: Any, meta: Any, storage_id: int, token: bytes, aft
     """The keys of a table that flushes have written after an LSN, each once and in order, as a transaction of LMDB sees
     them. None where the list with this token does not know them all."""
     found = transaction.get(_noted_name(storage_id), db=meta)
-    if found is None or found[8:] != token or U64.unpack(found[:8])[0] > after:
+    if found is None or found[8 : 8 + TOKEN_BYTES] != token or U64.unpack(found[:8])[0] > after:
         return None
     parts: list[Column] = []
     cursor = transaction.cursor(db=meta)

@@ -9,8 +9,8 @@
     run       the same, as a bulk run's file, which the worker removes when it has applied it
               (the last of an LSN's changes have it: reached)
     drop      a table
-    save      the file, now; it is saved by itself too    saved    {tables: [storage id, LSN, rows, bytes]}
-                                                          unsaved  {message}
+    save      the file, now; it is saved by itself too    saved    {id, tables: [storage id, LSN, rows, bytes]}
+                                                          unsaved  {id, message}
     virtual   a virtual table's content, under a name
     forget    that name
     query     SQL with its overlays and encoding          rows | batch, then end | error
@@ -45,8 +45,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--spill-directory", required=True)
     parser.add_argument("--spill", type=int, default=0, help="bytes that it may hold (0: what is free)")
+    parser.add_argument("--save-after", type=float, default=0.0, help="seconds for which nothing is saved")
     parser.add_argument("--columns", help="the file in which tables outlive the process")
     arguments = parser.parse_args()
+    os.umask(0o077)
     sandbox.end_with_parent()
     refuse_pandas()
     sandbox.enter(arguments.fd, arguments.memory_limit)
@@ -57,7 +59,13 @@ def main() -> None:
     connection = socket.socket(fileno=arguments.fd)
     status = 1
     try:
-        room = Room(arguments.memory_limit, arguments.spill_directory, arguments.spill, arguments.columns)
+        room = Room(
+            arguments.memory_limit,
+            arguments.spill_directory,
+            arguments.spill,
+            arguments.columns,
+            arguments.save_after,
+        )
         Server(connection, room, arguments.threads).serve()
         status = 0
     except BaseException as error:

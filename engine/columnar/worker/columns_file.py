@@ -16,22 +16,27 @@ A file that is damaged, or cannot be read for any other reason, is made anew, an
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 LAYOUT = 1  # counts up whenever tables are laid out in another way: columns, their types, their forms
 SCHEMA = "columns"
+LEAST_FREE = 64 << 20  # bytes of the file system, below which nothing is saved
+SIZES_AT_ONCE = 20  # tables
 SAVE_IDLE_SECONDS = 5.0  # after the last change
 SAVE_SECONDS = 60.0  # after the first change
 SAVE_AGAIN_SECONDS = 30.0  # after a save that has failed
 _LOCK_SECONDS = 10.0  # for which the process before may hold the file
 _DAMAGE = ("Corrupt database file", "does not match stored checksum", "not a valid DuckDB database file")
+_NAMES = ("storage_id", "lsn", "token", "whole", "description")
 _OF_SAVED = "storage_id UBIGINT, lsn UBIGINT, token VARCHAR, whole BOOLEAN, description VARCHAR"
 
 
@@ -66,6 +71,25 @@ class ColumnsFile:
             print(f"columnar worker: the columns are built again: {error}", file=sys.stderr, flush=True)
             self._make_anew()
             self.tables = {}
+
+    def _make_anew(self) -> None:
+        """A new file; where there is no room for one, none."""
+        for path in (self.path, None):
+            self._detach()
+            self.remove()
+            self.path = path
+            try:
+                self._attach()
+                self._begin()
+                return
+            except duckdb.Error as error:
+                if path is None:
+                    raise
+                print(f"columnar worker: the columns are not kept: {error}", file=sys.stderr, flush=True)
+
+    def _detach(self) -> None:
+        with contextlib.suppress(duckdb.Error):
+            self._connection.execute(f"DETACH {SCHEMA}")
 
     def _attach(self) -> None:
         if self.path is None:
@@ -106,22 +130,21 @@ class ColumnsFile:
         self._connection.execute(f"CREATE TABLE {SCHEMA}.saved ({_OF_SAVED})")
         self._connection.execute(f"CREATE TABLE {SCHEMA}.pin (x INTEGER)")
 
-    def _make_anew(self) -> None:
-        with contextlib.suppress(duckdb.Error):
-            self._connection.execute(f"DETACH {SCHEMA}")
-        self.remove()
-        self._attach()
-        self._begin()
-
     def save(self, tables: Sequence[Saved]) -> None:
-        """Makes durable what has been committed, with what is to be known of the tables. Raises duckdb.Error."""
+        """Makes durable what has been committed, with what is to be known of the tables. Raises duckdb.Error, and
+        OSError where there is little room: a CHECKPOINT that finds none ends the database."""
         connection = self._connection
+        if self.path is not None:
+            status = os.statvfs(os.path.dirname(self.path))
+            if status.f_bavail * status.f_frsize < LEAST_FREE:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         connection.execute("BEGIN")
         try:
             connection.execute(f"DELETE FROM {SCHEMA}.saved")
-            rows = [astuple(table) for table in tables]
-            if rows:
-                connection.executemany(f"INSERT INTO {SCHEMA}.saved VALUES (?, ?, ?, ?, ?)", rows)
+            if tables:
+                connection.register("told", pa.Table.from_pylist([asdict(table) for table in tables]))
+                connection.execute(f"INSERT INTO {SCHEMA}.saved SELECT {', '.join(_NAMES)} FROM told")
+                connection.unregister("told")
             connection.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(duckdb.Error):
@@ -131,20 +154,26 @@ class ColumnsFile:
             connection.execute(f"CHECKPOINT {SCHEMA}")
         self._saved = {table.storage_id: table for table in tables}
 
-    def sizes(self) -> dict[int, tuple[int, int]]:
-        """Rows and bytes on the disk of each table, as they are saved."""
+    def sizes(self) -> dict[int, tuple[int, int | None]]:
+        """Rows and bytes on the disk of each table, as they are saved. Bytes are looked for a few tables at a time:
+        until then they are those of an earlier time, or None."""
         rows = dict(
             self._rows(f"SELECT table_name, estimated_size FROM duckdb_tables() WHERE database_name = '{SCHEMA}'")
         )
         (block_size,) = self._rows(f"SELECT block_size FROM pragma_database_size() WHERE database_name = '{SCHEMA}'")[0]
         for storage_id in self._sizes.keys() - {table.storage_id for table in self._saved.values()}:
             del self._sizes[storage_id]
+        unknown = SIZES_AT_ONCE
         for storage_id, table in self._saved.items():
-            if self._sizes.get(storage_id, (0, -1))[0] != table.lsn:
+            if unknown and self._sizes.get(storage_id, (0, -1))[0] != table.lsn:
+                unknown -= 1
                 segments = f"pragma_storage_info('{table_name(storage_id)}')"
                 ((blocks,),) = self._rows(f"SELECT count(DISTINCT block_id) FROM {segments} WHERE persistent")
                 self._sizes[storage_id] = table.lsn, blocks * block_size
-        return {storage_id: (rows[f"t{storage_id}"], self._sizes[storage_id][1]) for storage_id in self._saved}
+        return {
+            storage_id: (rows[f"t{storage_id}"], self._sizes.get(storage_id, (0, None))[1])
+            for storage_id in self._saved
+        }
 
     def remove(self) -> None:
         """Removes the file; the next worker makes another one. What is open goes on."""
@@ -157,10 +186,11 @@ class ColumnsFile:
 class Saving:
     """When the file is to be saved: soon after the last change, and not too long after the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: float = 0.0) -> None:
+        """`after`: seconds from now on for which nothing is saved."""
         self._first: float | None = None
         self._last = 0.0
-        self._not_before = 0.0
+        self._not_before = time.monotonic() + after
 
     def note_change(self) -> None:
         self._last = time.monotonic()
@@ -184,7 +214,7 @@ class Saving:
 def is_damage(error: BaseException) -> bool:
     """Whether DuckDB has found that what it reads is not what it wrote."""
     text = str(error)
-    return any(part in text for part in _DAMAGE)
+    return any(part in text for part in _DAMAGE) or (text.startswith("IO Error") and "ould not read" in text)
 
 
 def _made_by() -> str:

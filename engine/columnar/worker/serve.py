@@ -50,7 +50,7 @@ class Server:
         self._taken = 0  # frames, as which work comes
         self._database, self._file = open_with_columns(room, threads)
         self._tables = Tables(self._database, self._need, self._file.tables)
-        self._saving = Saving()
+        self._saving = Saving(room.save_after)
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._slots = Slots(RUNNING_QUERIES)
@@ -141,9 +141,10 @@ class Server:
                 self._applying = True
                 calls.loading = header["op"] in _LOADS
                 self._operations[str(header["op"])](header, buffers)
-                self._applying = calls.loading = False
+                calls.loading = False
                 if self._saving.seconds_left() == 0:
                     self._save({}, [])
+                self._applying = False
                 header, buffers = {}, []  # what was received is not kept until something else comes
         except BaseException:  # without it nothing would ever be answered again: the engine starts another worker
             traceback.print_exc()
@@ -177,9 +178,10 @@ class Server:
     def _load(self, header: Header, buffers: list[memoryview]) -> None:
         description: Any = header["table"]
         empty_at: Any = header["empty_at"]
+        durable: Any = header["durable"]
         self._slots.join()
         try:
-            lsn, built = self._tables.load(description, str(header["path"]), str(header["token"]), empty_at)
+            lsn, built = self._tables.load(description, str(header["path"]), str(header["token"]), durable, empty_at)
         except Exception as error:
             self._lose(description["storage_id"], error)
             return
@@ -188,6 +190,7 @@ class Server:
 
     def _describe(self, header: Header, buffers: list[memoryview]) -> None:
         self._tables.describe_again(header["table"])
+        self._saving.note_change()
 
     def _apply(self, header: Header, buffers: list[memoryview]) -> None:
         storage_id: Any = header["storage_id"]
@@ -224,11 +227,11 @@ class Server:
         except Exception as error:
             self._leave_if_broken(error)
             self._saving.note_failure()
-            self._send({"op": "unsaved", "message": str(error)}, ())
+            self._send({"op": "unsaved", "id": header.get("id"), "message": str(error)}, ())
             return
         self._saving.note_saved()
         told = [[table.storage_id, table.lsn, *sizes[table.storage_id]] for table in saved]
-        self._send({"op": "saved", "tables": told}, ())
+        self._send({"op": "saved", "id": header.get("id"), "tables": told}, ())
 
     def _leave_if_broken(self, error: Exception) -> None:
         """Ends the process where the database takes no more statements, or its file is damaged: the next one begins

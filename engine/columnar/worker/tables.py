@@ -87,10 +87,12 @@ class Tables:
         self._found = dict(saved)  # what is in the file, and nobody has asked for yet
         self.lost: dict[int, SqlError] = {}
 
-    def load(self, description: Any, lmdb_path: str, token: str, empty_at: int | None = None) -> tuple[int, bool]:
+    def load(
+        self, description: Any, lmdb_path: str, token: str, durable: int = 0, empty_at: int | None = None
+    ) -> tuple[int, bool]:
         """Brings the table to what LMDB has: by the keys that have changed, if it is here and they are known, else it
-        is built anew. `empty_at`: LMDB has nothing of it as of this LSN. Returns the LSN that LMDB had reached, and
-        whether the table was built."""
+        is built anew. `durable`: the newest LSN that there is. `empty_at`: LMDB has nothing of it as of this LSN.
+        Returns the LSN that LMDB had reached, and whether the table was built."""
         table = table_of(description)
         if empty_at is not None:
             self.drop(table.storage_id)
@@ -98,7 +100,7 @@ class Tables:
             held.lsn = empty_at
             self._connection.execute(f"CREATE TABLE {table_name(table.storage_id)} ({_definition(held)})")
             return empty_at, True
-        known = self._take(description, token)
+        known = self._take(description, token, durable)
         if known is not None:
             lsn = self._catch_up(known, lmdb_path)
             if lsn is not None:
@@ -110,8 +112,9 @@ class Tables:
             lsn = self._build(_prepare(description, token, whole=True), lmdb_path, description["bases"])
         return lsn, True
 
-    def _take(self, description: Any, token: str) -> _Held | None:
-        """The table, if it is here as it is described, and the list of its changed keys is the one with the token."""
+    def _take(self, description: Any, token: str, durable: int) -> _Held | None:
+        """The table, if it is here as it is described, the list of its changed keys is the one with the token, and it
+        has nothing that is later than what is durable."""
         storage_id = description["storage_id"]
         found = self._found.get(storage_id)
         if found is not None and (found.token, found.description) == (token, _text_of(description)):
@@ -119,8 +122,9 @@ class Tables:
             held = self._held[storage_id] = _prepare(description, token, whole=found.whole)
             held.lsn = found.lsn
         known = self._held.get(storage_id)
-        same = known is not None and token and (known.token, known.description) == (token, _text_of(description))
-        return known if same else None
+        if known is None or not token or known.lsn > durable:
+            return None
+        return known if (known.token, known.description) == (token, _text_of(description)) else None
 
     def _catch_up(self, held: _Held, lmdb_path: str) -> int | None:
         """Applies what has been flushed since the LSN that the table has reached. None where nobody knows what that

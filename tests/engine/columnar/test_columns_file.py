@@ -231,7 +231,7 @@ async def test_too_many_changes_to_be_noted(
     place: Place, end: Callable[[Place], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table is built anew that lacks more than is noted, and one that has been saved since is not."""
-    monkeypatch.setattr(key_notes, "MOST_BYTES", 3000)
+    monkeypatch.setattr(key_notes, "MOST_BYTES", 700)
     await filled(place)
     for _ in range(8):
         await place.change_many()
