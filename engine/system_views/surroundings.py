@@ -108,10 +108,10 @@ class SessionSurroundings:
         return relation if found is not None and wanted is not None and found.oid == wanted.oid else name
 
     def _analyse(self, text: str, table: Table | None) -> tree.Expr:
-        with self._stored() as inside:
+        with self._stored_environment() as inside:
             return analyze_expression(parse_expression(text), inside, table, None, "index expressions" if table else "")
 
-    def _stored(self) -> AbstractContextManager[Environment]:
+    def _stored_environment(self) -> AbstractContextManager[Environment]:
         """The environment of a stored text."""
         return inner_environment(self.catalog, ("pg_catalog", "public"), self.session.user_name)
 
@@ -248,7 +248,7 @@ class SessionSurroundings:
 
     def references(self, item: View | Table | Routine) -> Sequence[Reference]:
         """What a view's query, or a body in SQL's own form, refers to."""
-        with self._stored() as inside:
+        with self._stored_environment() as inside:
             if not isinstance(item, Routine):
                 return references((stored_query(item, inside),))
             return references(self._statements(item, inside))
@@ -261,7 +261,7 @@ class SessionSurroundings:
 
     def body(self, routine: Routine) -> Sequence[str]:
         """The statements of a body in SQL's own form, as definitions show them to this session."""
-        with self._stored() as inside:
+        with self._stored_environment() as inside:
             queries = self._statements(routine, inside)
         if routine.is_expression:
             return [f"SELECT {deparse_expression(queries[0].output[0].expression, (), self.catalog, self.path)}"]

@@ -35,6 +35,7 @@ import socket
 import sys
 
 from engine.columnar.worker import sandbox
+from engine.columnar.worker.room import Room
 from engine.pandas_import import refuse_pandas
 
 
@@ -53,7 +54,6 @@ def main() -> None:
     refuse_pandas()
     sandbox.enter(arguments.fd, arguments.memory_limit)
     # Only now: these start threads, and the sandbox must be entered with one.
-    from engine.columnar.worker.database import Room
     from engine.columnar.worker.serve import Server
 
     connection = socket.socket(fileno=arguments.fd)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
 from engine.columnar.worker.columns_file import ColumnsFile
+from engine.columnar.worker.room import Room
 
 _PIN = "SELECT p.x FROM pin AS p, columns.pin AS q"
 """Of empty tables: reading them is what fixes a transaction's snapshot, in both databases."""
@@ -39,18 +39,6 @@ _SETTINGS = (
     "allowed_configs=['disabled_optimizers']",
     "lock_configuration=true",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a DuckDB may take: bytes of memory, and of the spill directory (0: nine tenths of what is free there), and
-    the file that its tables are in (None: they go with it), in which nothing is saved for so many seconds."""
-
-    memory_limit: int
-    spill_directory: str
-    spill: int = 0
-    columns_path: str | None = None
-    save_after: float = 0.0
 
 
 def open_database(memory_limit: int, threads: int, spill_directory: str) -> Any:

@@ -21,7 +21,7 @@ from engine.columnar.frames import Buffer, Header, Pairs
 from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.columns_file import Saving, is_damage
-from engine.columnar.worker.database import Room, is_fatal, open_with_columns, pinned_cursor
+from engine.columnar.worker.database import is_fatal, open_with_columns, pinned_cursor
 from engine.columnar.worker.query import (
     Interrupter,
     Query,
@@ -31,6 +31,7 @@ from engine.columnar.worker.query import (
     close_cursor,
     error_header,
 )
+from engine.columnar.worker.room import Room
 from engine.columnar.worker.tables import ArrayUse, Tables, read_run
 
 RUNNING_QUERIES = 4

@@ -144,6 +144,10 @@ class Place:
             while client.process_id == pid:
                 await asyncio.sleep(0.01)
 
+    async def lose_file(self) -> None:
+        await self.kill()
+        Path(self.database.client.columns_path).unlink(missing_ok=True)
+
     async def restart(self) -> None:
         await self.close()
         self.open()
@@ -161,7 +165,7 @@ class Place:
 
 STEPS: list[Callable[[Place], Awaitable[None]]] = [
     *[Place.change] * 6, *[Place.change_many] * 2, Place.flush, Place.flush, Place.save, Place.save, Place.push,
-    Place.kill, Place.restart, Place.restart_after_kill, Place.check, Place.check,
+    Place.kill, Place.lose_file, Place.restart, Place.restart_after_kill, Place.check, Place.check,
 ]  # fmt: skip
 
 
@@ -291,6 +295,36 @@ async def test_a_file_that_cannot_be_used_is_made_anew(place: Place, fault: str)
     await place.kill()
     await place.check()
     assert built(place) == set()
+
+
+async def test_a_copy_that_is_built_again_keeps_what_has_been_noted_since(place: Place) -> None:
+    """What the file of before had is of no use to it, whatever flushes come before it is saved."""
+    await filled(place)
+    for _ in range(6):
+        await place.change()  # not flushed
+    await place.save()
+    await place.lose_file()
+    await place.check()
+    assert built(place) == EVERY
+    for _ in range(3):
+        await place.change()
+        await place.flush()
+    await place.save()
+    for _ in range(3):
+        await place.change()
+        await place.flush()
+    await place.kill()
+    await place.check()
+    assert built(place) == set()
+
+
+async def test_a_file_that_ends_workers_is_not_used_for_ever(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(place)
+    await place.kill()
+    client = place.database.client
+    client._useless = 2
+    await place.check()
+    assert built(place) == EVERY
 
 
 async def test_a_table_that_is_gone_goes_from_the_file(place: Place) -> None:
