@@ -81,7 +81,7 @@ class FedTable:
         self.runs: list[tuple[int, str]] = []  # LSNs and files of bulk runs to be applied first, oldest first
         self.built = self.ready = False
         self.loaded: int | None = None  # when, in microseconds since 2000-01-01 UTC
-        self.saved: tuple[int, int, int] | None = None  # LSN, rows and bytes on the disk, when it was last saved
+        self.saved: tuple[int, int, int | None] | None = None  # LSN, rows and bytes on the disk, when it was last saved
         self.unwanted = False
 
     def note(self, changes: Iterable[tuple[int, bytes]]) -> None:

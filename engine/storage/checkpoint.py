@@ -60,6 +60,7 @@ from engine.storage.lmdb_writer import (
     delete_slice,
     frame_end,
     pack_slice,
+    put_entries,
 )
 from engine.storage.pages import PageCounter
 from engine.storage.views import Layer
@@ -244,12 +245,8 @@ class Checkpoint:
     def write_notes(self) -> None:
         """Writes which lists of changed keys begin and end now, between two flushes."""
         if self.key_notes.is_behind:
-            with self.writing(), self.environment.begin(db=self._meta, write=True) as transaction:
-                for name, value in self.key_notes.entries_at(self.flushed_lsn):
-                    if value is None:
-                        transaction.delete(name)
-                    else:
-                        transaction.put(name, value)
+            with self.writing(), self.environment.begin(write=True) as transaction:
+                put_entries(transaction, self._meta, self.key_notes.entries_at(self.flushed_lsn))
 
     def _write_here(self, layer: Layer, taking: Taking, pause: Callable[[float], None]) -> None:
         writer = LayerWriter(self.environment, self.rows, self._meta, COMMIT_BYTES)

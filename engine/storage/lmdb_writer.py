@@ -96,11 +96,7 @@ class LayerWriter:
         """The layer is whole: everything up to this LSN is there, durable. `drops`: storage ids to be deleted from now
         on. `entries`: what else is put into `meta`. Raises lmdb.Error."""
         transaction = self._open()
-        for name, value in entries:
-            if value is None:
-                transaction.delete(name, db=self._meta)
-            else:
-                transaction.put(name, value, db=self._meta)
+        put_entries(transaction, self._meta, entries)
         for storage_id in drops:
             transaction.put(DROP + storage_id.to_bytes(4, "big"), b"", db=self._meta)
         transaction.put(FLUSHED, U64.pack(lsn), db=self._meta)
@@ -120,6 +116,15 @@ class LayerWriter:
     def _commit(self, transaction: lmdb.Transaction) -> None:
         self._transaction, self._size = None, 0
         transaction.commit()
+
+
+def put_entries(transaction: lmdb.Transaction, meta: Any, entries: Pairs) -> None:
+    """Names with their values, None for what is deleted, into `meta`. Raises lmdb.Error."""
+    for name, value in entries:
+        if value is None:
+            transaction.delete(name, db=meta)
+        else:
+            transaction.put(name, value, db=meta)
 
 
 def failure(error: lmdb.Error) -> str:
