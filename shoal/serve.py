@@ -151,20 +151,9 @@ async def open_single_node(config: Config, fatal: Callable[[BaseException], None
         watch = DirectoryWatch(data, fatal)
         undo.callback(watch.stop)
         watch.start()
-        async with _history(config, node, logs.__getitem__, spaces), columns_brought_up(worker):
+        async with _history(config, node, logs.__getitem__, spaces), worker.started_if_wanted():
             yield node
         node.settle()
-
-
-@contextlib.asynccontextmanager
-async def columns_brought_up(worker: WorkerClient) -> AsyncIterator[None]:
-    """Starts the worker within the context, beside everything else, if it has saved tables."""
-    task = asyncio.create_task(worker.start_if_wanted())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _close_worker(worker: WorkerClient) -> None:

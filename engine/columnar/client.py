@@ -30,7 +30,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
@@ -418,6 +418,17 @@ class WorkerClient(ColumnarEngine):
         saved = self._keep and os.path.exists(self.columns_path)
         if saved or any(columnar_of(table) == "on" for table in (self.stored_tables or tuple)()):
             await self.start()
+
+    @contextlib.asynccontextmanager
+    async def started_if_wanted(self) -> AsyncIterator[None]:
+        """The same within the context, beside everything else; that it cannot be started harms nobody before a query
+        asks for it."""
+        task = asyncio.create_task(self.start_if_wanted())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def load(self, table: Table) -> None:
         """Waits until the worker, which is started if need be, has the table. Raises what loading has met."""

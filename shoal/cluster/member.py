@@ -462,8 +462,7 @@ class ClusterMember:
         )
         await self._catch_up()
         self.node.past.start()
-        taking_up = asyncio.create_task(self._worker.start_if_wanted())
-        self._undo.callback(taking_up.cancel)
+        await self._undo.enter_async_context(self._worker.started_if_wanted())
 
     def _start_cluster_tasks(self, tablespace: bytes) -> None:
         """Starts the tasks of the cluster: becomes the controller if no other node is, hands leaderships over on
