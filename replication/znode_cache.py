@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
+from catalog.background import run_in_background
 from catalog.errors import SqlError
 from replication.interface import Coordination, CoordinationUnavailableError, SessionState
 
@@ -83,7 +84,7 @@ class ZnodeCache(ABC):
         self._use_session(await self._open_session())
         with contextlib.suppress(CoordinationUnavailableError):
             await self._read_all()
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._task = run_in_background(self._follow())
 
     async def close(self) -> None:
         if self._task is not None:

@@ -15,14 +15,15 @@ In a cluster the ledgers and checkpoints of the store do the same.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from catalog.background import run_in_background
 from catalog.errors import SqlError
 from engine.checkpoint import (
     Described,
@@ -79,14 +80,13 @@ class LocalHistory:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = run_in_background(self._run())
 
     async def close(self) -> None:
         """Stops, and drops a checkpoint that is being written."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait((self._task,))
         await self.files.close()
 
     async def _run(self) -> None:
@@ -167,9 +167,9 @@ class LocalHistory:
 
     def _bytes_after(self, changelog: LocalChangelog, lsn: int) -> int:
         """About how many bytes of changelog there are behind an LSN."""
-        segments = changelog.segments()
-        following = [start for start, _ in segments[1:]] + [None]
-        return sum(size for (_, size), end in zip(segments, following, strict=True) if end is None or end > lsn + 1)
+        segments = changelog.segments()  # there is none before the chain begins
+        following = (start for start, _ in segments[1:])
+        return sum(size for (_, size), end in zip_longest(segments, following) if end is None or end > lsn + 1)
 
     async def _write(self, name: str, space: Tablespace, previous: Manifest | None) -> Manifest:
         catalog = self.node.shared_catalog

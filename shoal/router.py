@@ -19,6 +19,7 @@ import orjson
 import uvloop
 from aiohttp import web
 
+from catalog.background import stop_on_failure
 from replication.directory import CoordinatedDirectory
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import Config, ConfigError
@@ -52,10 +53,16 @@ def route(config: RouterConfig) -> int:
     return status
 
 
+def _fail(error: BaseException) -> None:
+    log.critical("stopping after an unrecoverable error: %s", error, exc_info=error)
+    os._exit(70)
+
+
 async def _run(config: RouterConfig) -> int:
     host, port = Config(listen=config.listen).address
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    stop_on_failure(loop, _fail)
     on_hangup(lambda: None)  # it has nothing to read again
     directory = CoordinatedDirectory(partial(open_coordination, config.cluster))
     await directory.start()

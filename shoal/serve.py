@@ -25,6 +25,7 @@ import orjson
 import uvloop
 
 from catalog import patience
+from catalog.background import stop_on_failure
 from catalog.errors import SqlError
 from catalog.types import beside
 from engine.cluster_view import THIS_NODE
@@ -94,6 +95,7 @@ async def _run(config: Config, as_json: bool, sources: ConfigSources) -> int:
         log.critical("stopping after an unrecoverable error: %s", error, exc_info=None if known else error)
         os._exit(70)  # nothing may be acknowledged or answered any more; what was acknowledged is on disk
 
+    stop_on_failure(loop, fatal)
     async with _admin_port(config) as admin:
         return await _run_node(config, stop, fatal, admin, as_json, sources)
 

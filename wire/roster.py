@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from catalog.background import run_in_background
 from replication.directory import NodeDirectory
 from replication.interface import Node
 from wire import client_core
@@ -64,7 +65,7 @@ class Roster:
         directory.on_change(self._on_directory_change)
 
     def start(self) -> None:
-        self._prober = asyncio.get_running_loop().create_task(self._probe_for_ever())
+        self._prober = run_in_background(self._probe_for_ever())
 
     async def stop(self) -> None:
         if self._prober is not None:

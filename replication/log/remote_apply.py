@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from catalog.background import run_in_background
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Replica
 from replication.log.layout import decode_replica, paths
 from replication.log.lsn_waiters import LsnWaiters
@@ -91,7 +92,7 @@ class RemoteApply:
         self._wake.set()
         self._waiting += 1
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = run_in_background(self._run())
         try:
             async with asyncio.timeout(timeout):
                 await self._waiters.wait_for(lsn)

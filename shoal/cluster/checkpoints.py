@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from catalog.background import BackgroundTask
 from catalog.errors import SqlError
 from engine.checkpoint import Described, EntryMark, Manifest, leftovers, read_manifest, removable, write_checkpoint
 from engine.storage.tablespace import Tablespace
@@ -26,7 +27,6 @@ from replication.interface import (
 )
 from replication.log.layout import decode_checkpoints, encode_checkpoints, paths, tablespace_folder
 from replication.log.settings import Clock
-from shoal.background import BackgroundTask
 
 log = logging.getLogger("shoal.cluster")
 

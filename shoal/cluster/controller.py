@@ -20,6 +20,7 @@ import secrets
 from collections.abc import Callable
 from typing import Protocol
 
+from catalog.background import BackgroundTask, run_in_background
 from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Epoch
 from replication.log.layout import decode_spec, encode, paths
@@ -41,7 +42,6 @@ from replication.placement import (
     move_path,
     plan_change,
 )
-from shoal.background import BackgroundTask
 
 log = logging.getLogger("shoal.cluster")
 
@@ -96,7 +96,7 @@ class Controller:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = run_in_background(self._run())
 
     async def stop(self) -> None:
         """Stops, and lets another node become the controller."""

@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from catalog.background import run_in_background
 from catalog.errors import SqlError
 from catalog.functions.system import RELEASE
 from engine.checkpoint import EntryMark
@@ -429,7 +430,7 @@ class ClusterMember:
             self._undo.push_async_callback(self._region.stop)
         self._log.lacks = self._spaces.missing_count
         self.locator = LeaderLocator(self._directory, self.secret, self.name)
-        self._running = asyncio.get_running_loop().create_task(self._run_log())
+        self._running = run_in_background(self._run_log())
         self._spaces.start()
         self._undo.push_async_callback(self._spaces.stop)
         self._undo.callback(self._running.cancel)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import orjson
 
+from catalog.background import run_in_background
 from catalog.errors import SqlError
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Node
 from replication.log.layout import decode_node, encode, node_path
@@ -124,7 +125,7 @@ class Registration:
                         await gone.wait()
         self._coordination = coordination
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._report())
+            self._task = run_in_background(self._report())
 
     def _is_own(self, found: Node) -> bool:
         """Whether a session of this process that is over has left it. ZooKeeper may be late with its end, when the
@@ -180,8 +181,7 @@ class CoordinationSessions:
     async def start(self) -> Coordination:
         """Raises SqlError as `open_coordination` does."""
         self._use(await self._open())
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(work) for work in (self._reopen(), self._check_data_loss())]
+        self._tasks = [run_in_background(work) for work in (self._reopen(), self._check_data_loss())]
         return self.current
 
     def on_opened(self, opened: SessionCallback) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from catalog.background import run_in_background
 from replication.interface import ChangelogStore, StoreUnavailableError
 from replication.observer import Observer
 from replication.stores.regional import RegionalStore, sweep_regional
@@ -32,7 +33,7 @@ class Region:
         return found
 
     def start(self, observer: Observer) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(observer))
+        self._task = run_in_background(self._run(observer))
 
     async def stop(self) -> None:
         if self._task is not None:

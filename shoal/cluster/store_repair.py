@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from catalog.background import BackgroundTask
 from catalog.errors import SqlError
 from replication.interface import (
     ConflictError,
@@ -49,7 +50,6 @@ from replication.stores.claim import CLUSTER
 from replication.stores.members import QuorumUrl, parse_quorum
 from replication.stores.quorum import QuorumStore
 from replication.stores.repair import Repairer, RepairSummary
-from shoal.background import BackgroundTask
 
 log = logging.getLogger("shoal.cluster")
 

@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from catalog.background import run_in_background
 from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID
 from catalog.schema import Tablespace as CatalogItem
@@ -240,7 +241,7 @@ class ClusterTablespaces:
         self._started = True
         for replica in list(self._replicas.values()):
             self._run(replica)
-        self._reconciling = asyncio.get_running_loop().create_task(self._reconcile())
+        self._reconciling = run_in_background(self._reconcile())
 
     async def catch_up_all(self) -> None:
         """Returns when everything is applied that was committed in any of them before the call."""
@@ -363,7 +364,7 @@ class ClusterTablespaces:
 
     def _run(self, replica: TablespaceReplica) -> None:
         if replica.task is None and self._started:
-            replica.task = asyncio.get_running_loop().create_task(self._follow(replica))
+            replica.task = run_in_background(self._follow(replica))
             self._wake.set()
 
     async def _follow(self, replica: TablespaceReplica) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 import uvloop
 
+from catalog.background import stop_on_failure
 from catalog.errors import SqlError
 from shoal.config import Config, ConfigError
 from shoal.embedded.errors import OperationalError, exception_of
@@ -116,6 +117,7 @@ class EngineThread:
             self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     async def _serve(self) -> None:
+        stop_on_failure(self.loop, self._fatal)
         async with open_single_node(self.config, self._fatal) as node:
             node.default_settings = self.config.default_settings
             node.memory.limit = self.config.memory or memory_of_machine() // 2

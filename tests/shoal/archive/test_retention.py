@@ -91,6 +91,15 @@ async def _reads_as_recorded(made: Kept) -> int:
     return found
 
 
+async def test_a_chain_that_has_not_begun_is_looked_at(tmp_path: Path) -> None:
+    async with kept(tmp_path / "data", 1e9, 1 << 30) as made:
+        assert made.log.segments() == []
+        await made.history.run_once()
+        await made.write(1)
+        await made.history.run_once()
+        assert await _reads_as_recorded(made) == 1
+
+
 async def test_the_changelog_stays_within_its_limit(tmp_path: Path) -> None:
     limit = 16 * SEGMENT
     async with kept(tmp_path / "data", 1e9, limit) as made:

@@ -161,3 +161,21 @@ except shoal.OperationalError as error:
         [sys.executable, "-c", program, str(tmp_path / "d")], capture_output=True, text=True, timeout=240, check=False
     )
     assert (done.stdout, done.stderr, done.returncode) == ("planted\n", "", 0)
+
+
+@pytest.mark.parametrize("work", [LocalHistory, DirectoryWatch])
+def test_work_in_the_background_that_fails_stops_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None], work: type
+) -> None:
+    async def fail(self: Any) -> None:
+        await asyncio.sleep(0.1)
+        raise ValueError("planted")
+
+    monkeypatch.setattr(work, "_run", fail)
+    db = shoal.open(tmp_path / "d", history_retention=60.0)
+    until = time.monotonic() + 30
+    with pytest.raises(shoal.OperationalError, match="planted"):
+        while time.monotonic() < until:
+            db.execute("SELECT 1")
+    db.close()
+    ended()

@@ -1,0 +1,55 @@
+"""Work that a node does all the time beside what it is asked for, as tasks of the event loop.
+
+Nobody waits for such a task, so nobody would see that it has failed: a node would serve on without its history, say,
+until it is restarted. An error that the work itself does not expect goes to the loop's exception handler at once, and
+the one of a node (`stop_on_failure`) stops the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+KEY = "background"  # in what the handler is given: the work of this module
+
+
+def run_in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Runs it; the caller keeps the task, as asyncio does not."""
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(_tell_of_failure)
+    return task
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        told = {"message": "work in the background has failed", "exception": error, "task": task, KEY: True}
+        task.get_loop().call_exception_handler(told)
+
+
+def stop_on_failure(loop: asyncio.AbstractEventLoop, fatal: Callable[[BaseException], None]) -> None:
+    """From now on `fatal` is told what ends a task of `run_in_background`."""
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if KEY in context:
+            fatal(context["exception"])
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(handle)
+
+
+class BackgroundTask:
+    """`_run` is the work: it goes on from `start` until `stop` cancels it."""
+
+    _task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = run_in_background(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        raise NotImplementedError
