@@ -12,6 +12,7 @@ kazoo.
     placement.py      plans where replicas and leaders should be: a pure function
     znode_cache.py    a copy of znodes in memory, kept current by watches; on it directory.py (nodes and leaders, for
                       routers) and observer.py (the whole cluster, for views and placement)
+    background.py     tasks that go on beside everything, and stop the node when they fail
     checks.py         the reports of a check of replicas
     examination.py    checks the changelog of a stopped server
 """

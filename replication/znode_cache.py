@@ -19,8 +19,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from catalog.background import run_in_background
 from catalog.errors import SqlError
+from replication.background import run_in_background
 from replication.interface import Coordination, CoordinationUnavailableError, SessionState
 
 log = logging.getLogger("shoal.picture")

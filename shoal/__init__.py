@@ -22,7 +22,6 @@ The parts:
     embedded/             the database inside a program
     logs.py               the formats of the log; what sessions write to it: engine/session/statement_log.py
     stacks.py             stack sizes of threads;  descriptors.py  limits of open files
-    background.py         work beside what is asked for
     directory_watch.py    ends a server whose data directory was removed
 """
 

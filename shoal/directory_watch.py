@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from catalog.background import BackgroundTask
 from catalog.errors import SqlError
+from replication.background import BackgroundTask
 
 INTERVAL = 2.0  # seconds
 NEEDED = (Path("lock"), Path("rows") / "data.mdb")  # of every node, from its start to its end

@@ -23,7 +23,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog.background import run_in_background
 from catalog.errors import SqlError
 from engine.checkpoint import (
     Described,
@@ -37,6 +36,7 @@ from engine.checkpoint import (
 )
 from engine.cluster_view import spaces_of
 from engine.past.far import Gone
+from replication.background import run_in_background
 from replication.interface import StoreUnavailableError
 from replication.local import LocalChangelog
 from replication.stores.files import FileStore

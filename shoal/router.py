@@ -19,7 +19,7 @@ import orjson
 import uvloop
 from aiohttp import web
 
-from catalog.background import stop_on_failure
+from replication.background import stop_on_failure
 from replication.directory import CoordinatedDirectory
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import Config, ConfigError

@@ -25,7 +25,6 @@ import orjson
 import uvloop
 
 from catalog import patience
-from catalog.background import stop_on_failure
 from catalog.errors import SqlError
 from catalog.types import beside
 from engine.cluster_view import THIS_NODE
@@ -37,6 +36,7 @@ from engine.past.far import FarPast
 from engine.past.manager import Past
 from engine.priority import stand_first
 from engine.storage.directories import LocalTablespaces
+from replication.background import stop_on_failure
 from replication.local import LocalChangelog
 from shoal.access import admin_tls, client_tls, host_rules, mock_key
 from shoal.archive.backup import NodeBackups

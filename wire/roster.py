@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from catalog.background import run_in_background
+from replication.background import run_in_background
 from replication.directory import NodeDirectory
 from replication.interface import Node
 from wire import client_core

@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from catalog.background import run_in_background
 from catalog.catalog import Catalog
 from catalog.errors import SqlError
 from catalog.schema import COLUMNAR, SchemaObject, Table
@@ -52,7 +51,7 @@ class BackgroundBuild:
     def add(self, tables: Iterable[Table]) -> None:
         self._tables.extend(tables)
         if self._tables and self._task is None:
-            self._task = run_in_background(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run())
 
     def take_up(self, tables: Iterable[Table], in_file: Iterable[int]) -> None:
         """The worker has started, and has found some tables in its file: those that are still there are brought up,

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from catalog.background import run_in_background
+from replication.background import run_in_background
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Replica
 from replication.log.layout import decode_replica, paths
 from replication.log.lsn_waiters import LsnWaiters

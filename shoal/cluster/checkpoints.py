@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from catalog.background import BackgroundTask
 from catalog.errors import SqlError
 from engine.checkpoint import Described, EntryMark, Manifest, leftovers, read_manifest, removable, write_checkpoint
 from engine.storage.tablespace import Tablespace
+from replication.background import BackgroundTask
 from replication.interface import (
     ChangelogStore,
     Checkpoint,

@@ -20,8 +20,8 @@ import secrets
 from collections.abc import Callable
 from typing import Protocol
 
-from catalog.background import BackgroundTask, run_in_background
 from catalog.errors import SqlError
+from replication.background import BackgroundTask, run_in_background
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Epoch
 from replication.log.layout import decode_spec, encode, paths
 from replication.log.settings import Clock

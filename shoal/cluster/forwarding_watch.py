@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from catalog.background import BackgroundTask
+from replication.background import BackgroundTask
 from wire.forwarded_sessions import ForwardedSessions
 
 log = logging.getLogger("shoal.cluster")

@@ -24,7 +24,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from catalog.background import run_in_background
 from catalog.errors import SqlError
 from catalog.functions.system import RELEASE
 from engine.checkpoint import EntryMark
@@ -33,6 +32,7 @@ from engine.node.node import Node as EngineNode
 from engine.past.far import FarPast
 from engine.past.manager import Past
 from engine.storage.tablespace import Tablespace
+from replication.background import run_in_background
 from replication.interface import (
     ChangelogStore,
     ConflictError,

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import orjson
 
-from catalog.background import run_in_background
 from catalog.errors import SqlError
+from replication.background import run_in_background
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Node
 from replication.log.layout import decode_node, encode, node_path
 from shoal.config import ConfigError

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from catalog.background import run_in_background
+from replication.background import run_in_background
 from replication.interface import ChangelogStore, StoreUnavailableError
 from replication.observer import Observer
 from replication.stores.regional import RegionalStore, sweep_regional

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from catalog.background import BackgroundTask
 from catalog.errors import SqlError
+from replication.background import BackgroundTask
 from replication.interface import (
     ConflictError,
     Coordination,

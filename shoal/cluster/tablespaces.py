@@ -28,13 +28,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from catalog.background import run_in_background
 from catalog.errors import SqlError, not_supported
 from catalog.schema import DEFAULT_TABLESPACE_OID
 from catalog.schema import Tablespace as CatalogItem
 from engine.checkpoint import Described, EntryMark
 from engine.node.node import Node as EngineNode
 from engine.storage.tablespace import Tablespace
+from replication.background import run_in_background
 from replication.interface import (
     ConflictError,
     Coordination,

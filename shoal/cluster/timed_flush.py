@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from catalog.background import BackgroundTask
 from engine.storage.tablespace import Tablespace
+from replication.background import BackgroundTask
 
 ENTRIES = 8000
 """From so many on that are not in the tables. Below that nothing is flushed: a checkpoint finds what has changed since

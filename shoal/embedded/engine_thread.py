@@ -21,8 +21,8 @@ from typing import Any
 
 import uvloop
 
-from catalog.background import stop_on_failure
 from catalog.errors import SqlError
+from replication.background import stop_on_failure
 from shoal.config import Config, ConfigError
 from shoal.embedded.errors import OperationalError, exception_of
 from shoal.serve import end_clients, memory_of_machine, open_single_node

@@ -105,7 +105,7 @@ def _constants(functions: list[Function]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", ["auto", "columnar"])
+@pytest.mark.parametrize("path", some(["auto", "columnar"], 2))
 def test_constants_give_no_internal_errors(shoal: ShoalServer, path: str) -> None:
     found, count = [], 0
     with psycopg.connect(shoal.dsn, autocommit=True, options="-c statement_timeout=20s") as connection:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import product
 
 import psycopg
 import pytest
 
 from tests.oracle import PostgresServer
+from tests.samples import some
 from tests.server import ShoalServer
 
 Server = ShoalServer | PostgresServer
@@ -93,8 +95,7 @@ def ends(connection: Connection, work: Callable[[Connection], object], sqlstate:
     assert connection.execute("SELECT count(*) FROM timed").fetchall() == [(2,)]
 
 
-@pytest.mark.parametrize("in_block", [False, True])
-@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize(("name", "in_block"), some(product(WORK, (False, True)), 3))
 def test_waits_for_locks_end(server: Server, connection: Connection, name: str, in_block: bool) -> None:
     with held(server, "UPDATE timed SET v = 2 WHERE id = 1"):
         connection.execute(f"SET statement_timeout = '{SHORT}'".encode())
@@ -104,8 +105,7 @@ def test_waits_for_locks_end(server: Server, connection: Connection, name: str, 
     connection.execute("RESET lock_timeout")
 
 
-@pytest.mark.parametrize("in_block", [False, True])
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize(("name", "in_block"), some(product(ALONE, (False, True)), 3))
 def test_long_statements_end(connection: Connection, name: str, in_block: bool) -> None:
     connection.execute(f"SET statement_timeout = '{SHORT}'".encode())
     ends(connection, ALONE[name], "57014", in_block)

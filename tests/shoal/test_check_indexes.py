@@ -96,7 +96,7 @@ def test_all_is_well(database: shoal.Database) -> None:
     assert answer["indexes"] >= len(INDEXES) + 1
 
 
-@pytest.mark.parametrize(("kind", "index"), some(product(DAMAGES, INDEXES), 4))
+@pytest.mark.parametrize(("kind", "index"), some(product(DAMAGES, INDEXES), 7))
 def test_damage_is_named(database: shoal.Database, index: str, kind: str) -> None:
     undo = plant(database, index, DAMAGES[kind])
     (damage,) = found(database)["damaged"]

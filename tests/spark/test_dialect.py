@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.engine.sql.dialects.constructs import COMMON, REFUSED, SPARK
@@ -17,6 +18,7 @@ _TABLE = """
 """
 
 
+@pytest.mark.long
 def test_spark_itself_gives_the_values_that_the_table_says(spark: SparkSession) -> None:
     spark.sql(_TABLE)
     cases = [(sql, expected) for sql, expected in COMMON + SPARK if expected is not REFUSED]

@@ -96,7 +96,7 @@ FIELDS = ("microseconds", "milliseconds", "second", "minute", "hour", "day", "mo
           "timezone_hour", "Y", "mm", "m", "jan", "infinity", "nonsense", "")  # fmt: skip
 
 
-@pytest.mark.parametrize("oid", some(["timestamptz", "date", "interval", "timestamp", "timetz", "time"], 2))
+@pytest.mark.parametrize("oid", some(["timestamptz", "interval", "date", "timestamp", "timetz", "time"], 3))
 def test_fields(postgres: psycopg.Connection[Any], oid: str) -> None:
     values = {
         "date": DATES,

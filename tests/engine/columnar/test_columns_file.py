@@ -8,6 +8,7 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -203,8 +204,10 @@ EVERY = {table.storage_id for table in TABLES}
 ENDS: list[Callable[[Place], Awaitable[None]]] = [Place.kill, Place.restart, Place.restart_after_kill]
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("later", [[], [Place.change] * 5, [Place.flush], [Place.change, Place.flush, Place.change]])
+LATER = [[], [Place.change] * 5, [Place.flush], [Place.change, Place.flush, Place.change]]
+
+
+@pytest.mark.parametrize(("later", "end"), some(product(LATER, ENDS), 2))
 async def test_what_was_saved_is_brought_up_by_what_has_changed(
     place: Place, end: Callable[[Place], Awaitable[None]], later: list[Callable[[Place], Awaitable[None]]]
 ) -> None:
@@ -281,7 +284,7 @@ FAULTS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", some(FAULTS, 2))
 async def test_a_file_that_cannot_be_used_is_made_anew(place: Place, fault: str) -> None:
     await filled(place)
     path = Path(place.database.client.columns_path)

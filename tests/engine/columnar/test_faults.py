@@ -48,7 +48,7 @@ KILLS = [(step, "kill") for step in faulty_worker.STEPS]
 STOPS = [(step, "stop") for step in faulty_worker.STEPS]
 HERE = [(step, fault) for step in ("load", "query", "running", "chunk", "cancel", "cancelled")
         for fault in ("hold", "wait", "slow")]  # fmt: skip
-FAULTS = (*some(KILLS, 4), *some(STOPS, 8), *some(HERE, 8))
+FAULTS = (*some(KILLS, 8), *some(STOPS, 8), *some(HERE, 8))
 
 
 class Statements:

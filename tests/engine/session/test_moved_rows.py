@@ -127,7 +127,7 @@ def check(
         assert given[1] == given[0], end
 
 
-@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 28))
+@pytest.mark.parametrize(("level", "table", "change", "statement"), some(CASES, 53))
 def test_who_waits_goes_on_with_the_rows_that_he_had_found(
     shoal: ShoalServer, postgres_server: PostgresServer, level: str, table: str, change: str, statement: str
 ) -> None:

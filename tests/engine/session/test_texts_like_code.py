@@ -36,7 +36,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-@pytest.mark.parametrize(("text", "v"), some(product(TEXTS, (STABLE, VOLATILE)), 3))
+@pytest.mark.parametrize(("text", "v"), some(product(TEXTS, (STABLE, VOLATILE)), 7))
 def test_no_text_is_taken_for_code(both_paths: Pair, text: str, v: str) -> None:
     both_paths.run("create table t (i int primary key)", "insert into t values (1), (2), (3)")
     for expression in EXPRESSIONS:

@@ -89,7 +89,7 @@ KNOWN = {
 CASES = [case for case in product(CHANGES, STATEMENTS) if case not in KNOWN]
 
 
-@pytest.mark.parametrize(("change", "statement"), some(CASES, 12))
+@pytest.mark.parametrize(("change", "statement"), some(CASES, 24))
 def test_the_statement_goes_on_with_the_schema_of_then(
     shoal: ShoalServer, postgres_server: PostgresServer, change: str, statement: str
 ) -> None:

@@ -36,7 +36,7 @@ def run(seed: int, directory: Path, shape: Shape | None = None) -> Report:
     return simulate(seed, str(directory), shape)
 
 
-@pytest.mark.parametrize("seed", some(SEEDS, 2))
+@pytest.mark.parametrize("seed", some(SEEDS, 4))
 def test_promises_hold_under_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, tmp_path)
     assert report.acknowledged > 20
@@ -55,7 +55,7 @@ def test_promises_hold_in_short_histories(first: int, tmp_path: Path) -> None:
         run(seed, tmp_path, short(seed))
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", some(PLANTS, 2), ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_noticed(
     plant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

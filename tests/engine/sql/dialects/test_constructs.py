@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.engine.sql.dialects.constructs import COMMON, CONSTRUCTS, REFUSED, ROW, TABLE
+from tests.samples import some
 from tests.server import ShoalServer
 
 Connection: TypeAlias = "psycopg.Connection[tuple[object, ...]]"
@@ -30,7 +31,7 @@ def table(shoal: ShoalServer) -> Iterator[Connection]:
         connection.execute("DROP SCHEMA constructs CASCADE")
 
 
-@pytest.mark.parametrize("dialect", CONSTRUCTS)
+@pytest.mark.parametrize("dialect", some(CONSTRUCTS, 2))
 def test_constructs_have_the_value_of_the_manual(table: Connection, dialect: str) -> None:
     table.execute(f"SET sql_dialect = '{dialect}'".encode())
     wrong = []
