@@ -3,9 +3,9 @@
     make torture BUDGET=20m
     python -m tests.torture --budget 20m [--only isolation] [--seed 7]
 
-Each trial gets its minimum time, and its share of the time that is left beyond the minimum of all remaining trials. So the
-run keeps to the budget if the budget covers all minimum times. With --only, the figures of other trials stay in the page.
-Exits with 1 if a promise was broken, or if a planted fault was not noticed.
+Each trial gets its minimum time, and its share of the time that is left beyond the minimum of all remaining trials. So
+the run keeps to the budget if the budget covers all minimum times. With --only, the figures of other trials stay in the
+page. Exits with 1 if a promise was broken, or if a planted fault was not noticed.
 """
 
 from __future__ import annotations

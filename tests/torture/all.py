@@ -15,9 +15,9 @@ TRIALS = (
     Trial(
         "power",
         "Power cuts and full disks lose no acknowledged commit",
-        "A commit that was not acknowledged is whole or absent. The data are on a loop device. Its image is copied while "
-        "the process stands still, before each file operation and at random moments under load; then it is mounted and "
-        "recovered.",
+        "A commit that was not acknowledged is whole or absent. The data are on a loop device. Its image is copied "
+        "while the process stands still, before each file operation and at random moments under load; then it is "
+        "mounted and recovered.",
         2.0,
         durability.power_cuts,
         exact=True,
@@ -85,10 +85,10 @@ TRIALS = (
     Trial(
         "meetings",
         "Conflicting sessions wait, continue and end as in PostgreSQL",
-        "Generated scripts of two to four sessions with conflicts (rows, unique keys, ON CONFLICT, MERGE, foreign keys, "
-        "deferred keys, partitions, schema changes, privileges, table and advisory locks, safe snapshots) run step by "
-        "step in the same order on Shoal and on PostgreSQL. The result of each step, its waits, the session that ends "
-        "each wait, and the final tables are compared.",
+        "Generated scripts of two to four sessions with conflicts (rows, unique keys, ON CONFLICT, MERGE, foreign "
+        "keys, deferred keys, partitions, schema changes, privileges, table and advisory locks, safe snapshots) run "
+        "step by step in the same order on Shoal and on PostgreSQL. The result of each step, its waits, the session "
+        "that ends each wait, and the final tables are compared.",
         1.0,
         isolation.meetings,
         least=10.0,
@@ -96,9 +96,9 @@ TRIALS = (
     Trial(
         "cluster",
         "A cluster under faults has one leader, loses nothing, and has equal replicas",
-        "A commit of unknown outcome is never reported as failed. Three nodes under load are killed and frozen at every "
-        "step of a commit and of a takeover, ZooKeeper and stores stop, and replies are lost. Then all replicas are "
-        "compared with each other and with the log.",
+        "A commit of unknown outcome is never reported as failed. Three nodes under load are killed and frozen at "
+        "every step of a commit and of a takeover, ZooKeeper and stores stop, and replies are lost. Then all replicas "
+        "are compared with each other and with the log.",
         4.0,
         others.cluster,
         least=75.0,
@@ -136,8 +136,8 @@ TRIALS = (
         "families",
         "Partitioned and inherited tables are right beside writers",
         "Two connections change partitioned tables (range, list, hash, two levels) and inherited tables: ATTACH and "
-        "DETACH beside open transactions, foreign keys that cascade, rows that move. Answers and waits are compared with "
-        "PostgreSQL's, then every index with its rows.",
+        "DETACH beside open transactions, foreign keys that cascade, rows that move. Answers and waits are compared "
+        "with PostgreSQL's, then every index with its rows.",
         0.5,
         others.families,
         least=15.0,
@@ -156,9 +156,9 @@ TRIALS = (
         "load",
         "Point reads stay fast beside hundreds of connections and large loads",
         "500 connections are idle, and 200 read rows by key, 1,000 times a second in total. Beside them run a slow "
-        "reader of 2 GB, COPY of 1 GB, IN lists of 100,000 items, a long analytic query, and all of these together. The "
-        "p99 must stay below five times that without load, and the process must not grow by 1 GB. PostgreSQL, in turns, "
-        "is the control.",
+        "reader of 2 GB, COPY of 1 GB, IN lists of 100,000 items, a long analytic query, and all of these together. "
+        "The p99 must stay below five times that without load, and the process must not grow by 1 GB. PostgreSQL, in "
+        "turns, is the control.",
         1.0,
         crowd.load,
         least=62.0,
@@ -198,8 +198,8 @@ TRIALS = (
     Trial(
         "escapes",
         "No statement reads a file of the host",
-        "DuckDB's and PostgreSQL's ways to files, programs, extensions and the network are tried as an ordinary user and "
-        "as superuser, on both paths. PostgreSQL's superuser is the planted fault.",
+        "DuckDB's and PostgreSQL's ways to files, programs, extensions and the network are tried as an ordinary user "
+        "and as superuser, on both paths. PostgreSQL's superuser is the planted fault.",
         0.3,
         security.escapes,
         least=4.0,
