@@ -61,7 +61,7 @@ class Checks:
             raise SqlError("55000", "this node is not part of a cluster: it has no replicas to compare")
         identity = secrets.token_bytes(ID_BYTES)
         if node.replica is not None and not node.replica.leads_in((HOME,)):
-            raise SqlError("55000", "checks are begun by the leader of the tablespace, which this node is not")
+            raise SqlError("55000", "this node is not the leader of the tablespace, so it cannot start a check")
         space = spaces_of(node)[DEFAULT]
         others = node.store.usable()[1:] if isinstance(node.store, Stores) else []
         asked: dict[str, object] = {"time": node.clock()}

@@ -62,4 +62,4 @@ class SpaceRequests:
 
 def _tell(error: SqlError | None) -> None:
     if error is not None:
-        log.warning("what VACUUM FULL has freed on the leader is not given back here: %s", error.message)
+        log.warning("cannot return the space that VACUUM FULL freed on the leader: %s", error.message)

@@ -28,7 +28,7 @@ class DurableMark:
     def __init__(self, path: str, files: Files, fresh: bool) -> None:
         """`fresh`: there is no segment yet, so the file may be missing, or half made by a crash. Raises XX001."""
         if not fresh and (not os.path.exists(path) or os.path.getsize(path) < BLOCK):
-            raise damaged_changelog_error("the file 'durable' is broken")
+            raise damaged_changelog_error("the file 'durable' is damaged")
         fd = files.open(path)
         try:
             if os.fstat(fd).st_size < BLOCK:
@@ -83,5 +83,5 @@ def decode_mark(pages: bytes | mmap.mmap) -> int:
         if google_crc32c.value(_SLOT_LSN.pack(lsn)) == crc:
             found.append(lsn)
     if not found:
-        raise damaged_changelog_error("the file 'durable' is broken")
+        raise damaged_changelog_error("the file 'durable' is damaged")
     return max(found)

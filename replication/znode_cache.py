@@ -155,7 +155,7 @@ class ZnodeCache(ABC):
             self._to_read[path] = None
             raise
         except SqlError as error:  # the rest of the tree is as good as it was
-            log.warning("%s is passed over: %s", path, error.message)
+            log.warning("ignored %s: %s", path, error.message)
 
     def _follow_below(self, folder: str, paths: list[str]) -> None:
         prefix, named = folder + "/", set(paths)

@@ -94,7 +94,7 @@ class LocalHistory:
             try:
                 await self.run_once()
             except (SqlError, StoreUnavailableError, OSError) as error:
-                log.warning("the past is not looked after for now: %s", error)
+                log.warning("cannot maintain the history now: %s", error)
             await asyncio.sleep(min(LOOK_SECONDS, self._retention / 1e6 / PARTS))
 
     async def run_once(self) -> None:

@@ -58,7 +58,7 @@ def logstore(
         try:
             renew_certificate((tls,), cert, key)
         except SqlError as error:
-            logging.getLogger("shoal.logstore").error("the certificate stays as it is: %s", error)
+            logging.getLogger("shoal.logstore").error("the certificate is not changed: %s", error)
 
     status: int = uvloop.run(_run(data, host, port, secret, tls, as_json, renew))
     return status
@@ -90,7 +90,7 @@ async def _run(
         raise ConfigError(f"{error.message}. {error.hint}") from error
     place = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
     if tls is None and not is_loopback(host):
-        logging.getLogger("shoal.logstore").warning("requests and the secret are not encrypted on their way")
+        logging.getLogger("shoal.logstore").warning("requests and the secret are sent unencrypted")
     url = f"{'log' if tls is None else 'logs'}://{place}"
     print(orjson.dumps({"ready": url}).decode() if as_json else f"shoal logstore ready: {url}", flush=True)
     await stop.wait()

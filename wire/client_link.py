@@ -108,7 +108,7 @@ class ClientLink(Answers):
                 self._begin_tls(data)
                 return False
         elif self.core.buffered_bytes + len(data) > core.PROOF_LIMIT + READ_AHEAD:
-            self._fatal(core.violation("too much was sent before the start-up was over"))
+            self._fatal(core.violation("the client sent too much before the end of the start-up"))
             return False
         return True
 

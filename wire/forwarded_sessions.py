@@ -41,6 +41,6 @@ class ForwardedSessions:
         ended = list(self._carried.pop(node, ()))
         for carried in ended:
             carried.end_forwarded(
-                SqlError("57P01", f'node "{node}", which carried the session, has left the cluster', severity="FATAL")
+                SqlError("57P01", f'node "{node}", which forwarded the session, has left the cluster', severity="FATAL")
             )
         return len(ended)

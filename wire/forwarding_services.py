@@ -45,7 +45,7 @@ def led_apart_error() -> SqlError:
     return SqlError(
         "40001",
         "the transaction needs tablespaces that are led by different nodes",
-        hint="Nothing was committed. Retry it in a moment: it will find them led by one node.",
+        hint="Nothing was committed. Retry it in a moment: one node will then lead all of them.",
     )
 
 

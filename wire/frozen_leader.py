@@ -24,7 +24,7 @@ async def end_if_frozen(node: ClientConnection, asked: Awaitable[bool]) -> bool:
     if await asked:
         return False
     if not node.lost:
-        log.warning("the node at %s:%s takes nothing any more: what it ran is given up", node.host, node.port)
+        log.warning("the node at %s:%s accepts no data any more: its statements are abandoned", node.host, node.port)
         node.abort()
     return True
 

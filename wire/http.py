@@ -261,7 +261,7 @@ async def _read_request(request: web.Request) -> tuple[str, list[object], str, s
     parameters = found.get("parameters", [])
     user, database = found.get("user", "postgres"), found.get("database", "postgres")
     if not isinstance(parameters, list) or not isinstance(user, str) or not isinstance(database, str):
-        raise SqlError("22023", '"parameters" is a list, "user" and "database" are strings')
+        raise SqlError("22023", '"parameters" must be a list, "user" and "database" strings')
     if "\0" in user + database:
         raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
     return found["sql"], parameters, user, database

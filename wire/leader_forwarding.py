@@ -368,13 +368,13 @@ class ClusterConnection(Connection):
         if cycle.needs is Needs.READ and transaction.read_only and transaction.isolation != SERIALIZABLE:
             return False
         if cycle.own_portals:
-            not_supported("a statement for the leader together with a portal of a node that follows")
+            not_supported("a statement for the leader together with a portal of a follower")
         if not self._has_read or cycle.ends_first:
             return True
         if transaction.read_only:
             raise SqlError(
                 "25006",
-                "cannot execute this statement in a read-only transaction that has read on a node that follows",
+                "cannot execute this statement in a read-only transaction that has read on a follower",
                 hint="Only the leader can run it: use another transaction.",
             )
         raise SqlError("25001", "transaction read-write mode must be set before any query")

@@ -302,8 +302,8 @@ class ClientSide(_Side):
             message = f"terminating connection because node {self._name} is gone"
             self.refuse(SqlError("57P01", message, hint="Connect again."))
         else:
-            message = f"node {self._name} is gone, and the outcome of what it was running is unknown"
-            self.refuse(SqlError("08007", message, hint="Connect again and look whether it was done."))
+            message = f"node {self._name} is gone, and the outcome of its statement is unknown"
+            self.refuse(SqlError("08007", message, hint="Connect again and check whether it was done."))
 
     @property
     def _name(self) -> str:

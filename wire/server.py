@@ -177,7 +177,7 @@ class Server:
             how = "with TLS" if secure else "without TLS"
             raise SqlError(
                 "28000",
-                f'no host rule lets user "{user}" into database "{database}" from {address}, {how}',
+                f'no host rule allows user "{user}" to use database "{database}" from {address}, {how}',
                 severity="FATAL",
             )
         if rule.method != SCRAM:
@@ -204,7 +204,7 @@ class Server:
         }
         settings.update(parse_options(parameters.get("options", "")))
         if any(name.lower().startswith(PREFIX) for name in settings):
-            raise SqlError("28000", "this node is in no cluster: it takes no sessions of other nodes", severity="FATAL")
+            raise SqlError("28000", "this node is not in a cluster: it accepts no sessions of nodes", severity="FATAL")
         self._check_room(user)
         session = open_session(self.node, user, database, settings)
         self._entering.pop(connection, None)

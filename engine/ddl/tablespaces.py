@@ -131,7 +131,7 @@ def _create(context: DdlContext, statement: ast.TablespaceStmt) -> None:
     if statement.owner is not None:
         owner = role_named(context, statement.owner).oid
     if statement.directory:
-        not_supported("a LOCATION for a tablespace", hint="Leave it out: it lies within the data directory.")
+        not_supported("a LOCATION for a tablespace", hint="Omit it: the tablespace is within the data directory.")
     refuse_name(context, statement.name)
     options = _with_options((), statement.options)
     context.check_tablespace_options(dict(options), None)
@@ -205,6 +205,6 @@ def place_of_index(context: DdlContext, name: str | None, table: Table) -> int:
         if oid != table.tablespace:
             not_supported(
                 "an index in another tablespace than its table",
-                hint="Leave TABLESPACE out: it lies where its table does.",
+                hint="Omit TABLESPACE: the index is in the tablespace of its table.",
             )
     return table.tablespace

@@ -38,8 +38,8 @@ def bound(node: Node, space: Tablespace) -> bool:
     session.cancel(
         SqlError(
             "53200",
-            "terminating connection because of what its snapshot keeps in memory",
-            detail=f"What was written since takes {kept >> 20} MB, more than memory ({node.memory.limit >> 20} MB).",
+            "terminating connection because its snapshot keeps too much in memory",
+            detail=f"Changes since the snapshot take {kept >> 20} MB, more than memory ({node.memory.limit >> 20} MB).",
             hint="End transactions at REPEATABLE READ earlier, or raise the server's setting memory.",
             severity="FATAL",
         )

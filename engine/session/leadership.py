@@ -51,8 +51,8 @@ def commits_lost() -> SqlError:
     """What ends a session whose last commits did not survive a fail-over, or may not have."""
     return SqlError(
         "08006",
-        "commits of this session that it did not wait for may be lost: the leadership of their tablespace moved",
-        hint="They were made, or read, with synchronous_commit = off. Connect again and look what is there.",
+        "asynchronous commits of this session may be lost: the leadership of their tablespace has moved",
+        hint="This session made or read them with synchronous_commit = off. Connect again and check the data.",
         severity="FATAL",
     )
 

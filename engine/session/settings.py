@@ -291,7 +291,7 @@ _DEFINITIONS = (
         _milliseconds,
         kind="integer",
         unit="ms",
-        description="How long a transaction may last; its connection is ended then. 0: no limit.",
+        description="Maximum duration of a transaction, after which its connection ends. 0: no limit.",
     ),
     Definition(
         "query_memory_limit",
@@ -299,7 +299,7 @@ _DEFINITIONS = (
         _kilobytes(64),
         kind="integer",
         unit="kB",
-        description="What one statement may hold in the server's memory; 0: no limit of its own.",
+        description="Maximum memory of one statement in the server's process; 0: no limit.",
     ),
     Definition(
         "connection_memory_limit",
@@ -307,7 +307,7 @@ _DEFINITIONS = (
         _kilobytes(1024),
         kind="integer",
         unit="kB",
-        description="What a connection may hold in the server's memory; 0: half of what all may together.",
+        description="Maximum memory of a connection between statements; 0: half of the setting memory.",
     ),
     Definition("extra_float_digits", "1", _float_digits, kind="integer"),
     Definition("bytea_output", "hex", _choice("hex", "escape"), kind="enum"),
@@ -344,7 +344,7 @@ _DEFINITIONS = (
         "strong",
         _choice("strong", "bounded", "session", "eventual"),
         kind="enum",
-        description="What a read may see on a node that follows; on the leader every read is strong.",
+        description="The state that a read on a follower sees; on the leader every read is strong.",
     ),
     Definition(
         "max_staleness",
@@ -352,13 +352,13 @@ _DEFINITIONS = (
         _milliseconds,
         kind="integer",
         unit="ms",
-        description="With read_consistency bounded: how far behind the leader a read may be.",
+        description="Maximum age of the state that a read sees with read_consistency = bounded.",
     ),
     Definition(
         "read_after",
         "",
         _read_token,
-        description="A token of shoal_last_commit(): reads on a node that follows see at least that commit.",
+        description="A token of shoal_last_commit(): reads on a follower see at least that commit.",
     ),
     Definition(
         "sql_dialect",
@@ -412,7 +412,7 @@ _DEFINITIONS = (
         "superuser",
         kind="integer",
         unit="ms",
-        description="Statements that take as long are logged; -1: none.",
+        description="Statements that take this long or longer are logged; -1: none.",
     ),
     Definition("log_min_messages", "warning", _log_level, "superuser", kind="enum"),
     Definition("log_min_error_statement", "error", _log_level, "superuser", kind="enum"),
@@ -460,7 +460,7 @@ _CONNECTIONS = 262143
 SERVER_DEFINITIONS: Mapping[str, Definition] = {
     definition.name: definition
     for definition in (
-        Definition("host_rules", "", _text, "sighup", description="The file of rules that say who may connect."),
+        Definition("host_rules", "", _text, "sighup", description="The file of host rules."),
         Definition("tls_cert", "", _text, "sighup", description="The file with the certificate for TLS."),
         Definition("tls_key", "", _text, "sighup", description="The file with the certificate's key."),
         Definition("max_connections", "500", _integer(1, _CONNECTIONS), "sighup", kind="integer"),

@@ -345,7 +345,7 @@ def _check_whole(tree: ast.Node) -> None:
             not_supported(
                 f'reading "{node.name}" as of now beside a table AS OF another moment',
                 position=node.location + 1,
-                hint="Give every table of the statement the same AS OF.",
+                hint="Add the same AS OF to every table of the statement.",
             )
         if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt):
             not_supported("AS OF in a statement that changes data")

@@ -413,7 +413,7 @@ class Checkpoint:
             except OSError as error:
                 given = Given(error=error)
         if given.error is not None and given.error.errno != self._told:
-            log.warning('not all is given back of the file of the tables in "%s": %s', self.path, given.error)
+            log.warning('not all free space of the tables in "%s" could be returned: %s', self.path, given.error)
         if given.whole:
             self._told = None if given.error is None else given.error.errno
         return given
@@ -437,7 +437,7 @@ class Checkpoint:
         return SqlError(
             DISK_FULL,
             f'the tables in "{self.path}" cannot be written: {why}',
-            hint="Make space on the file system, or give it more.",
+            hint="Free or add space on the file system.",
         )
 
     def _has_no_room(self) -> bool:

@@ -231,7 +231,7 @@ class LocalTablespaces:
                 os.unlink(self._mark(identity))
                 sync_directory(self._path(identity))
         except OSError as error:
-            log.warning("the mark of tablespace %s could not be taken away: %s", identity.hex(), error)
+            log.warning("the mark of tablespace %s could not be removed: %s", identity.hex(), error)
 
     def remove(self, space: Tablespace) -> None:
         """Closes a tablespace that is not, or no longer, in the catalog, and removes its marked directory. Where that

@@ -295,7 +295,7 @@ class Tablespace:
         """Raises 40001 for a snapshot at this LSN if it may lack what had been committed elsewhere before it was taken:
         this node leads the tablespace since then."""
         if lsn < self.led_from:
-            message = "another node has led the tablespace since the snapshot was taken"
+            message = "the leader of the tablespace has changed since the snapshot was taken"
             raise SqlError("40001", message, hint="Nothing was committed. Retry.")
 
     def check_takes_entries(self) -> None:

@@ -392,7 +392,7 @@ class ReplicatedLog:
                 await self.check_store(url)
             except (SqlError, StoreUnavailableError) as error:
                 if self._checked_store:
-                    log.warning("%s cannot use the store %s, and stays with the one before: %s", self.node, url, error)
+                    log.warning("%s cannot use the store %s and keeps the previous one: %s", self.node, url, error)
                     return self._checked_store
             else:
                 self._checked_store = url

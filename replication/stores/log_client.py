@@ -143,7 +143,7 @@ class LogStore:
             headers = {"Range": f"bytes={offset}-{offset + PIECE - 1}"}
             data, answer = await self._request("GET", url, name, headers=headers)
             if answer.get(CRC) != crc_header(crc32c(data)):
-                raise self._calls.unavailable(f"{name} was damaged on its way")
+                raise self._calls.unavailable(f"{name} was damaged in transit")
             yield data
             deadline.extend()
             offset += len(data)

@@ -237,7 +237,7 @@ class QuorumStore:
         """Asks a member last for a while."""
         now = asyncio.get_running_loop().time()
         if now >= member.avoided_until:
-            log.warning("store %s is passed over for a while: %s", member.store.url, error)
+            log.warning("store %s is not used for a while: %s", member.store.url, error)
         member.avoided_until = now + SHUNNED
 
     # --- reading -------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class Repairer:
                 made.append(member)
                 have += 1
             except ObjectExistsError:
-                why = f"{member.store.url} holds another content"
+                why = f"{member.store.url} has different content"
                 with contextlib.suppress(ObjectMissingError, StoreUnavailableError):
                     have += await has_content_of(member.store, info.name, path)
             except StoreUnavailableError as error:

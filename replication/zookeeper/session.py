@@ -105,7 +105,7 @@ _CONFLICTS: tuple[tuple[type[ZookeeperError], Literal["version", "exists", "miss
 )
 
 
-ACCEPTS = "takes connections, and no session"
+ACCEPTS = "accepts connections but opens no session"
 
 
 def _reason(tried: Mapping[tuple[str, int], OSError | None], host: str) -> str:

@@ -131,7 +131,7 @@ class Admin:
             if not asks_this_machine(request):
                 raise web.HTTPForbidden(text="requests for another host are refused\n")
         elif not is_loopback(request.remote or "") and not may_come(self.rules, True, request.remote or ""):
-            raise web.HTTPForbidden(text=f"no host rule lets anybody in from {request.remote}\n")
+            raise web.HTTPForbidden(text=f"no host rule allows connections from {request.remote}\n")
         return await handler(request)
 
 

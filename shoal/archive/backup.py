@@ -235,7 +235,7 @@ class _Backup:
             raise SqlError(
                 "55000",
                 f"{self._store.url} holds the backups of another database",
-                hint="Choose another place. A restored database is another one than the one that was backed up.",
+                hint="Choose another place. A restored database is not the database that was backed up.",
             )
         if first.end > first.space.durable_lsn:
             raise SqlError("55000", f"{self._store.url} holds LSN {first.end}, this database {first.space.durable_lsn}")

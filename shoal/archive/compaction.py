@@ -223,7 +223,7 @@ async def merge_in_store(store: ChangelogStore, group: MergeGroup) -> int:
     with suppress(ObjectExistsError):  # of a run that was broken off
         await store.put(name, whole)
     if await store.get(name) != whole:
-        raise damaged_backup_error(f'"{name}" is not what it is made of')
+        raise damaged_backup_error(f'"{name}" differs from the files that it was merged from')
     return count
 
 

@@ -47,7 +47,8 @@ async def read_contents(store: ChangelogStore) -> BackupContents:
         owner = decode(BackupOwner, await store.get(OWNER), OWNER)
     except ObjectMissingError:
         async for info in store.list(""):
-            raise SqlError("22023", f'{store.url} holds no backup, but "{info.name}": choose another place') from None
+            message = f'{store.url} holds no backup, but contains "{info.name}": choose another place'
+            raise SqlError("22023", message) from None
         return BackupContents(store, None, ())
     records = [decode(BackupRecord, await store.get(info.name), info.name) async for info in store.list(RECORDS)]
     return BackupContents(store, owner, tuple(sorted(records, key=lambda record: record.created)))

@@ -48,7 +48,7 @@ class LedgerLog:
         if leader is None:
             raise SqlError(
                 "55000",
-                "backups are made by the node that leads every tablespace, which this one does not",
+                "this node does not lead every tablespace, so it cannot make a backup",
                 hint="shoal_tablespaces shows the leaders; `shoal lead` makes another node lead.",
             )
         return leader

@@ -45,7 +45,7 @@ def unknown_outcome_error() -> SqlError:
     return SqlError(
         "08007",
         "the outcome of the commit is unknown: the changelog did not answer in time",
-        hint="Connect again and look whether the transaction's changes are there.",
+        hint="Connect again and check whether the transaction's changes exist.",
         severity="FATAL",
     )
 

@@ -85,7 +85,7 @@ class CheckpointKeeper(BackgroundTask):
         Raises 55000 when this node does not lead, and what the store and the coordination raise.
         """
         if not self._leads():
-            raise SqlError("55000", "checkpoints are written by the leader of the tablespace, which this node is not")
+            raise SqlError("55000", "this node is not the leader of the tablespace, so it cannot write a checkpoint")
         async with self._writing:
             listed = await self._read_list()
             known = [manifest for item in listed if (manifest := await self._manifest(item.lsn)) is not None]

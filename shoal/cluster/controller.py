@@ -136,7 +136,7 @@ class Controller:
             self._token, self._held_in = token, coordination
             self._away.clear()
             self._requested_moves.clear()
-            log.info("%s places replicas and leaders from now on", self._node)
+            log.info("%s is the controller now", self._node)
             return True
         return False
 
@@ -212,13 +212,13 @@ class Controller:
         else:
             replicas = tuple(node for node in seen.spec.replicas if node != change.node)
             gone = "is not needed" if change.node in self._observer.nodes else "has gone"
-            log.info("%s gives up its replica on %s, which %s", seen.name, change.node, gone)
+            log.info("the replica of %s on %s is removed: the node %s", seen.name, change.node, gone)
         await coordination.set(path, encode(dataclasses.replace(seen.spec, replicas=replicas)), found.version)
         return True
 
     async def _move(self, coordination: Coordination, seen: ObservedTablespace, change: MoveLeader) -> bool:
         move = Move(change.leader, change.to, seen.epoch.epoch)
-        log.info("%s is to be led by %s in place of %s: %s", seen.name, change.to, change.leader, change.why)
+        log.info("moving the leader of %s to %s from %s: %s", seen.name, change.to, change.leader, change.why)
         with contextlib.suppress(ConflictError):
             await coordination.create(move_path(change.tablespace), encode_move(move))
             self._requested_moves[change.tablespace, change.leader] = RequestedMove(
@@ -295,7 +295,7 @@ class HandOvers(BackgroundTask):
             except (CoordinationUnavailableError, ConflictError):
                 await asyncio.sleep(self._retry_pause)
             except SqlError as error:
-                log.warning("a request to move a leader is passed over: %s", error.message)
+                log.warning("ignored a request to move a leader: %s", error.message)
                 await asyncio.sleep(self._retry_pause)
 
     async def _hand_over(self, name: str) -> None:

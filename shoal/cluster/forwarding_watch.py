@@ -40,4 +40,4 @@ class ForwardingWatch(BackgroundTask):
         for node, since in self._gone.items():
             if now - since >= MARGIN:
                 count = self._carriers.end(node)
-                log.warning('node "%s" has left the cluster: %d sessions that it carried here were ended', node, count)
+                log.warning('node "%s" has left the cluster: %d sessions that it had forwarded were ended', node, count)

@@ -160,7 +160,7 @@ class Leaderships:
         except TimeoutError:
             raise SqlError(
                 "57P03",
-                "the leadership of a tablespace could not be brought here in time",
+                "the leadership of a tablespace could not move to this node in time",
                 hint="shoal_tablespaces shows who leads it. Retry in a moment.",
             ) from None
 
@@ -213,5 +213,5 @@ def led_elsewhere_error() -> SqlError:
     return SqlError(
         "40001",
         "a tablespace that the transaction needs is led by another node",
-        hint="Nothing was committed. Retry it in a moment: it will find what it needs led by one node.",
+        hint="Nothing was committed. Retry it in a moment: one node will then lead all tablespaces that it needs.",
     )

@@ -226,12 +226,12 @@ class ClusterMember:
         if given == kept:
             return
         if given in spec.former_stores:
-            log.warning("--store names the store that the cluster has left; it is in %s", kept)
+            log.warning("--store names a former store of the cluster; its store is %s", kept)
             return
         ours, theirs = parse_quorum(given), parse_quorum(kept)
         if ours is None or theirs is None or not set(ours.active) & {*theirs.active, *theirs.leaving}:
             raise ConfigError(f"the cluster keeps its changelog in {kept}, not in {given}")
-        log.warning("--store names other members than the cluster has, which are used: %s", kept)
+        log.warning("--store names other members than the cluster; using the cluster's: %s", kept)
 
     def _store_at(self, url: str) -> ChangelogStore:
         """replication.log.settings.StoreOf."""
@@ -251,7 +251,7 @@ class ClusterMember:
         if store.url == kept or (quorum is not None and store.url in (*quorum.active, *quorum.leaving)):
             raise ConfigError(f"--read-from {store.url} is the changelog store itself")
         await claim(store, self._cluster)
-        log.info("the log is followed by way of %s", store.url)
+        log.info("following the log through %s", store.url)
         return Region(store)
 
     def _read_store_at(self, url: str) -> ChangelogStore:

@@ -198,12 +198,12 @@ class CoordinationSessions:
     async def _reopen(self) -> None:
         while True:
             await self._lost.wait()
-            log.warning("the session with ZooKeeper is over; opening another one")
+            log.warning("the session with ZooKeeper is over; opening a new one")
             try:
                 self._use(await self._open())
                 for opened in self._opened:
                     await opened(self.current)
-                log.info("a new session with ZooKeeper stands")
+                log.info("a new session with ZooKeeper is open")
             except SqlError as error:
                 if error.sqlstate == "55000":  # it no longer holds this cluster: nothing here may go on
                     self.fatal(error)
@@ -237,7 +237,7 @@ class CoordinationSessions:
             except CoordinationUnavailableError:
                 continue
             if stood >= MAX_NEWER_SESSIONS and doubted.state == "suspended":
-                self.fatal(SqlError("55000", "ZooKeeper takes no session up that it gave before: it has lost data"))
+                self.fatal(SqlError("55000", "ZooKeeper does not know its earlier sessions: it has lost data"))
                 return
 
     async def close(self) -> None:

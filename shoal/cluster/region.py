@@ -51,7 +51,7 @@ class Region:
             try:
                 gone = await sweep_regional(self._store, oldest)
             except StoreUnavailableError as error:
-                log.info("the regional store is not swept for now: %s", error)
+                log.info("cannot clean the regional store now: %s", error)
             else:
                 if gone:
-                    log.info("%d dropped ledgers went from the regional store", gone)
+                    log.info("%d dropped ledgers were removed from the regional store", gone)

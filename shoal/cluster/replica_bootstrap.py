@@ -185,7 +185,7 @@ def own_position(data: Path, tablespace: bytes) -> Position:
         if tables.tablespace != tablespace:
             raise ConfigError(
                 f"{data} holds data of its own, which the cluster does not have: start this node with an empty "
-                "directory, or found a new cluster with it (another name behind zk://.../)"
+                "directory, or found a new cluster with it (with another name after zk://.../)"
             )
         return Position(tables.flushed_lsn, None)
 

@@ -160,7 +160,7 @@ class ReplicaHoldings:
                 ConfigError,
                 SqlError,
             ) as error:
-                log.warning("tablespace %s does not come to this node for now: %s", identity.hex(), error)
+                log.warning("cannot copy tablespace %s to this node now: %s", identity.hex(), error)
                 await asyncio.sleep(RETRY_PAUSE)
 
     async def _open_replica(self, identity: bytes) -> TablespaceReplica | None:
@@ -171,7 +171,7 @@ class ReplicaHoldings:
         position = await join_tablespace(place.coordination(), place.store_at, identity, directory)
         if position is None or spaces.replica(identity) is not None:
             return spaces.replica(identity)
-        log.info("tablespace %s comes to this node, from LSN %d on", identity.hex(), position.lsn)
+        log.info("copying tablespace %s to this node, from LSN %d", identity.hex(), position.lsn)
         return spaces.add_replica(identity, position)
 
     async def _set_goal(self, replica: TablespaceReplica) -> None:
@@ -201,7 +201,7 @@ class ReplicaHoldings:
     def start_removal(self, replica: TablespaceReplica) -> None:
         """Starts to remove the replica of a tablespace that other nodes hold."""
         spaces, identity = self._spaces, replica.identity
-        log.info("tablespace %s leaves this node", identity.hex())
+        log.info("removing tablespace %s from this node", identity.hex())
         if replica.is_visible:
             spaces.node.held.departs(replica.store)
         spaces.forget(replica)

@@ -98,9 +98,9 @@ class StoreRepairer(BackgroundTask):
                 await self.run_once(leader)
                 due = loop.time() + self._settings.interval
             except (CoordinationUnavailableError, StoreUnavailableError, ConflictError, DeposedError) as error:
-                log.info("the changelog store is not mended for now: %s", error)
+                log.info("cannot repair the changelog store now: %s", error)
             except SqlError as error:
-                log.warning("the changelog store cannot be mended: %s", error.message)
+                log.warning("the changelog store cannot be repaired: %s", error.message)
 
     async def run_once(self, leader: LeaderLog) -> RepairSummary | None:
         """Repairs once, and returns a summary; None if the store is no quorum, or a ledger has to be closed first.
@@ -140,7 +140,7 @@ class StoreRepairer(BackgroundTask):
         summary = await repairer.repair([tablespace_folder(self._tablespace)], [CLUSTER])
         if summary.copied or summary.failed or summary.deleted:
             log.info(
-                "changelog store: %d objects looked at, %d copies (%d bytes) made, %d late deletes, %d failures",
+                "changelog store: %d objects checked, %d copies (%d bytes) made, %d late deletes, %d failures",
                 summary.checked,
                 summary.copied,
                 summary.bytes,

@@ -433,7 +433,7 @@ class ClusterTablespaces:
                     await self.context.claim_store(decode_spec(found.data).store, False)
                 return
             except (CoordinationUnavailableError, StoreUnavailableError, SqlError) as error:
-                log.error("tablespace %s cannot be followed for now: %s", identity.hex(), error)
+                log.error("tablespace %s cannot be followed now: %s", identity.hex(), error)
                 await asyncio.sleep(LOOK_PAUSE)
 
     def _make_checkpoint_keeper(self, replica: TablespaceReplica) -> CheckpointKeeper:
@@ -578,7 +578,7 @@ class ClusterTablespaces:
                 if self.leaderships.at_home:
                     await self.reconcile()
             except (CoordinationUnavailableError, StoreUnavailableError, ConflictError) as error:
-                log.info("tablespaces are not brought up to date for now: %s", error)
+                log.info("cannot update the tablespaces now: %s", error)
                 await asyncio.sleep(LOOK_PAUSE)
                 continue
             with contextlib.suppress(TimeoutError):
@@ -612,7 +612,7 @@ class ClusterTablespaces:
             await self._drop_from_cluster(coordination, identity)
 
     async def _drop_from_cluster(self, coordination: Coordination, identity: bytes) -> None:
-        log.info("tablespace %s was dropped; its log goes too", identity.hex())
+        log.info("tablespace %s was dropped; its log is removed", identity.hex())
         spec = await coordination.get(paths(identity).spec)
         urls = {decode_spec(spec.data).store} if spec is not None else set()
         with contextlib.suppress(LogGoneError):  # another node drops it

@@ -133,7 +133,7 @@ def name_of(storage_id: int, names: Mapping[int, str]) -> str:
         return f"catalog: {KINDS[storage_id].__name__}"
     system = {COUNTERS: "counters: OIDs", COUNTERS + 1: "counters: storage ids", CHECKS: "checks"}
     system |= {NOTIFICATIONS: "notifications", LARGE_OBJECTS: "large objects", LARGE_OBJECT_PAGES: "their pages"}
-    system |= {PREPARED_TRANSACTIONS: "prepared transactions", SPACE_REQUESTS: "requests to give space back"}
+    system |= {PREPARED_TRANSACTIONS: "prepared transactions", SPACE_REQUESTS: "requests to return free space"}
     return names.get(storage_id) or system.get(storage_id) or f"storage id {storage_id}"
 
 

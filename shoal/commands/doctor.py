@@ -152,5 +152,5 @@ def _advice(data: Path, member: bool, wrong: bool) -> list[str]:
         *lines,
         f"Do not start a server on it. Keep a copy: cp -a {data} {data}.damaged",
         "Then restore a backup into a new directory: shoal verify BACKUP; shoal restore BACKUP --data NEW",
-        "Without a backup: start a server on a copy, which may refuse; what it still reads, pg_dump saves.",
+        "Without a backup: start a server on a copy. If it starts, pg_dump saves all rows that it can still read.",
     ]

@@ -46,7 +46,7 @@ def _probe(address: str, timeout: float) -> str:
             found = connection.recv(1)
     except OSError as error:
         return error.strerror or str(error)
-    return "" if found in (b"S", b"N") else "does not answer as a PostgreSQL server does"
+    return "" if found in (b"S", b"N") else "does not answer like a PostgreSQL server"
 
 
 def _page(url: str, timeout: float) -> str:

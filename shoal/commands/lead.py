@@ -109,7 +109,7 @@ async def _wait(cluster: ClusterAccess, asked: ObservedTablespace, to: str, time
         if epoch.leader and epoch.epoch > before.epoch and opened == epoch.epoch:
             if epoch.leader == to:
                 return
-            raise ConfigError(f"{epoch.leader} leads now, not {to}: it was faster, or {to} could not")
+            raise ConfigError(f"{epoch.leader} leads now, not {to}: it was faster, or {to} failed")
         if time.monotonic() >= deadline:
             said = f"{epoch.leader} still leads" if epoch.leader else "nobody leads"
             raise ConfigError(f"{to} does not lead after {timeout:g} s: {said}")

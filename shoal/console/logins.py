@@ -148,7 +148,7 @@ class Logins:
         """The cookie's value and the login. Raises 53300 when there are too many."""
         self._end_expired()
         if len(self._logins) >= LOGINS:
-            raise SqlError("53300", f"{LOGINS} users are logged in already: one of them must log out first")
+            raise SqlError("53300", f"{LOGINS} users are logged in already: log out first")
         now = self._clock()
         login = Login(role, database, kept, secrets.token_urlsafe(16), now, now, views)
         cookie = secrets.token_urlsafe(32)

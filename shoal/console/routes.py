@@ -280,7 +280,7 @@ class _Console:
     async def _signal_session(self, login: Login, body: Body, sql: str) -> web.StreamResponse:
         pid = body.get("pid")
         if type(pid) is not int:
-            raise SqlError("22023", '"pid" is the number of a session')
+            raise SqlError("22023", '"pid" must be the number of a session')
         return _json(await self._query(login, sql, [pid]))
 
     # ---- editors ----------------------------------------------------------------------------------------------------
@@ -288,9 +288,9 @@ class _Console:
     async def run(self, login: Login, body: Body) -> web.StreamResponse:
         sql, rows, parameters = _text(body, "sql", most=None), body.get("rows", ROWS), body.get("parameters", [])
         if type(rows) is not int or not 0 < rows <= MOST_ROWS:
-            raise SqlError("22023", f'"rows" is a number from 1 to {MOST_ROWS}')
+            raise SqlError("22023", f'"rows" must be a number from 1 to {MOST_ROWS}')
         if not isinstance(parameters, list):
-            raise SqlError("22023", '"parameters" is a list')
+            raise SqlError("22023", '"parameters" must be a list')
         tab = await self._tab(login, _text(body, "tab"))
         if tab.is_busy:
             raise SqlError("55006", "a statement of this tab is still running: wait for it, or cancel it")
@@ -344,7 +344,7 @@ def _objects(request: web.Request) -> list[int]:
     """The numbers of objects that a request names: ?oids=1,2,3. Raises 22023."""
     found = request.query.get("oids", "").split(",")
     if len(found) > OBJECTS or not all(item.isascii() and item.isdigit() and len(item) <= 10 for item in found):
-        raise SqlError("22023", f'"oids" are at most {OBJECTS} numbers, separated by commas')
+        raise SqlError("22023", f'"oids" must be at most {OBJECTS} numbers, separated by commas')
     return [int(item) for item in found]
 
 

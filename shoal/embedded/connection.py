@@ -514,7 +514,7 @@ def place_parameters(
         if found[0] == "%%":
             return "%"
         if stray:
-            raise ProgrammingError("'%' stands for itself as '%%' in a statement that has parameters")
+            raise ProgrammingError("write '%%' for '%' in a statement that has parameters")
         if named != (name is not None):
             wanted = "a sequence" if named else "a mapping"
             raise ProgrammingError(f"the statement's parameters are {found[0]}: give {wanted}")

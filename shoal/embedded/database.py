@@ -42,17 +42,17 @@ _ended = threading.Event()  # the program ends and closes what is open, so nothi
 
 
 REFUSED: Mapping[str, str] = {
-    "data": "the path says it",
-    "listen": "`serve` is given the address",
-    "admin": "the administration port is shoal serve's",
-    "log_format": "logging is the program's: the logger is named shoal",
-    "cluster": "a node of a cluster is shoal serve's",
-    "store": "it is a cluster's",
-    "read_from": "it is a cluster's",
-    "node": "it is a cluster's",
-    "session_timeout": "it is a cluster's",
-    "commit_timeout": "it is a cluster's",
-    "checkpoint_interval": "it is a cluster's",
+    "data": "use the path of shoal.open()",
+    "listen": "pass the address to serve()",
+    "admin": "only shoal serve has an administration port",
+    "log_format": "the program configures logging; the logger is named shoal",
+    "cluster": "only shoal serve can join a cluster",
+    "store": "it is for clusters only",
+    "read_from": "it is for clusters only",
+    "node": "it is for clusters only",
+    "session_timeout": "it is for clusters only",
+    "commit_timeout": "it is for clusters only",
+    "checkpoint_interval": "it is for clusters only",
 }
 """The settings that mean nothing in a program, with the reason; all others are used."""
 
