@@ -15,8 +15,8 @@ The proxy adds and removes messages, so that the client sees one session:
 
     settings      before a transaction, SET for each that differs from what the leader's session has (`SessionImage`);
                   the leader reports every setting at the start and every change by ParameterStatus (it knows a
-                  forwarded session by its introduction); settings that clients do not get are kept back, and the session gets
-                  all of them at the end
+                  forwarded session by its introduction); at the end the session gets all of them, the
+                  client only those that clients may see
     block         a block that the client began locally begins at the leader first (`SessionImage.block`)
     statements    a named or unnamed statement that the leader's session lacks, or has with another text, is parsed
                   there before the Bind, Describe, EXECUTE or DEALLOCATE that names it; those that the client prepares

@@ -170,6 +170,7 @@ class Checkpoint:
             return
         self.environment.close()
         # LMDB's table of readers says which of a file's two roots is the newer one, and LMDB trusts it if another
+        # process has the file open, even one that is about to end. For the copy the old table may name the empty root.
         os.unlink(os.path.join(self.path, _READERS))
         os.rename(copy, place)
         shutil.rmtree(apart)

@@ -1,20 +1,20 @@
 """A changelog store in a directory, local or shared: one file an object.
 
-    DIR/<name>                 an object, whole and durable from the moment that it can be seen... almost: see below
-    DIR/~incoming/<random>     what is being written
+    DIR/<name>                 an object; complete as soon as it is visible, and durable with one exception, see below
+    DIR/~incoming/<random>     an object that is being written
     DIR/<folder>/~packs/       small objects of the folder, many in a file: replication/stores/pack_reader.py
 
-**A put** writes a file of its own in `~incoming`, syncs it, links it to its name (which fails if there is one: of two
-writers one wins), syncs the directory of the name, and removes the first name. A crash leaves a whole object, none,
-or a piece in `~incoming`, which no listing shows and which the next process removes once it is a day old.
+**A put** writes a new file in `~incoming`, syncs it, links it to its name (which fails if that exists: of two writers
+one wins), syncs the directory of the name, and removes the first name. A crash leaves a complete object, none, or a
+piece in `~incoming`, which no listing shows and which the next process removes after a day.
 
-Between the link and the sync of the directory others can see the object and a power cut can still take it away. So
-whoever finds that a name exists syncs the directory too before he says so: a caller who resolves an unknown outcome by
-"it exists, and with my content" may rely on the disk. For the same reason a process trusts that a directory's own name
-is on the disk only when it has synced the parents itself, whoever made it.
+Between the link and the sync of the directory other processes can see the object and a power cut can still remove it.
+So a process that finds an existing name syncs the directory too before it reports it: a caller who resolves an unknown
+outcome by "it exists, with my content" may rely on the disk. For the same reason a process relies on a directory's own
+name only when it has synced the parents itself.
 
-The work runs in a few threads of the store's own, so that a slow disk holds up nobody but its callers. Time-outs leave
-the thread to finish what it does: the outcome is unknown.
+A few threads of the store do the work, so that a slow disk delays only its callers. After a time-out the thread
+finishes its work: the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ THREADS = 4
 PIECE = 4 << 20  # bytes of a file that are copied at a time
 PAGE = 1000  # objects that a listing reads at a time
 MANY_BYTES = 4 << 20  # of objects that are read together
-MANY_SECONDS = 0.5  # that the reading of several objects goes on for
+MANY_SECONDS = 0.5  # time for which the reading of several objects continues
 INCOMING = "~incoming"
-STALE = 86_400.0  # seconds after which an upload that got no further is what a crash left
+STALE = 86_400.0  # seconds after which an upload without progress is the rest of a crash
 LOCAL = frozenset(("ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs"))  # file systems
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -83,7 +83,7 @@ class IncomingObject:
         self._store.link(self.path, name)
 
     def discard(self) -> None:
-        """Lets go of the file; what `publish` made stays."""
+        """Closes and removes the file; a published object stays."""
         with contextlib.suppress(OSError):
             os.close(self._fd)
         with contextlib.suppress(OSError):
@@ -91,7 +91,7 @@ class IncomingObject:
 
 
 class FileStore:
-    """A ChangelogStore below `directory`, which is made at the first call. `timeout` in seconds."""
+    """A ChangelogStore below `directory`, which is created at the first call. `timeout` in seconds."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class FileStore:
         self._threads = ThreadPoolExecutor(THREADS, "store")
         self._incoming = os.path.join(self.directory, INCOMING)
         self._rooted = False
-        self._durable: set[str] = set()  # directories whose names are on the disk, up to the root of the store
+        self._durable: set[str] = set()  # directories whose names are durable, up to the root of the store
         self._pending_reads: list[tuple[str, asyncio.Future[bytes]]] = []  # in this turn of the loop
         self._packs = PackReader(self.files)
         self._pack_writer = PackWriter(self, open_sync or (_no_sync if files else self._open_sync))
@@ -160,8 +160,8 @@ class FileStore:
                     self.run_later(incoming.discard)
 
     async def get(self, name: str) -> bytes:
-        """One thread reads all objects that callers ask for in one turn of the loop, because a follower reads a few
-        small objects at a time, and the hand-over of each to a thread would cost more than its reading."""
+        """One thread reads all objects that callers request in one turn of the loop, because a follower reads a few
+        small objects at a time, and passing each to a thread would cost more than its reading."""
         check_name(name)
         async with self._calls.begin():
             loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ class FileStore:
         with open(path, "wb") as file:
             while True:
                 data, size = await self.run(self.read, name, offset, PIECE)
-                # Not by `run`, because a full local disk is no error of the store.
+                # Not by `run`, because a full local disk is not an error of the store.
                 await asyncio.get_running_loop().run_in_executor(self._threads, file.write, data)
                 offset += len(data)
                 deadline.extend()
@@ -245,7 +245,7 @@ class FileStore:
     # --- threads -------------------------------------------------------------------------------------------------
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """Runs work of this store in one of its threads; its OSErrors come back as the store's errors."""
+        """Runs work of this store in one of its threads; its OSErrors become the store's errors."""
         loop = asyncio.get_running_loop()
         return await self._outcome(lambda: loop.run_in_executor(self._threads, partial(work, *arguments)))
 
@@ -262,7 +262,7 @@ class FileStore:
             raise
 
     def run_later(self, work: Callable[[], None]) -> None:
-        """Runs work of this store behind what its threads do now; nobody waits for it."""
+        """Runs work of this store after the present work of its threads; nobody waits for it."""
         try:
             started = self._threads.submit(work)
         except RuntimeError:  # shut down: it is quick, and better than to leave files behind
