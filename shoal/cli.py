@@ -1,4 +1,4 @@
-"""The `shoal` command: argparse, one function a sub-command, one clear line and a non-zero exit for what is wrong."""
+"""The `shoal` command: argparse, one function a sub-command, an error of one line and a non-zero exit status."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _settings(command: argparse.ArgumentParser) -> None:
-    """The settings that the command line has: their names are those of Config."""
+    """The settings of the command line; their names are those of Config."""
     command.add_argument("--data", metavar="DIR", help="directory of the database (default: ./shoal-data)")
     command.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:5432)")
     command.add_argument(

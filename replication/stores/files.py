@@ -286,7 +286,7 @@ class FileStore:
             incoming.discard()
 
     def _copy(self, source: int, incoming: IncomingObject) -> bool:
-        """The next piece of the open file; False at its end."""
+        """Copies the next piece of the open file; False at its end."""
         data = os.pread(source, PIECE, incoming.size)
         incoming.write(data)
         return bool(data)
@@ -315,9 +315,9 @@ class FileStore:
             return _slice(packed, offset, limit), len(packed)
 
     def read_many(self, names: Sequence[str], room: int, each: int = 0) -> Iterator[tuple[int, bytes]]:
-        """The objects that can be read, with their indexes among the names, up to the first for which there is no room
-        (`room` bytes, of which every object takes `each` more than it has), and for so long only that its caller has
-        time to ask for the others."""
+        """The readable objects, with their indexes among the names, up to the first for which there is no room (`room`
+        bytes, of which every object takes `each` more than its size), and only as long as its caller has time to
+        request the others."""
         began = time.monotonic()
         for index, name in enumerate(names):
             room -= each
@@ -325,7 +325,7 @@ class FileStore:
                 return
             try:
                 data, size = self.read(name, 0, room)
-            except (ObjectMissingError, ObjectDamagedError, OSError):  # a caller that asks for it alone gets the error
+            except (ObjectMissingError, ObjectDamagedError, OSError):  # a caller that requests it alone gets the error
                 room += each
                 continue
             if size > len(data):
@@ -386,7 +386,7 @@ class FileStore:
         self.check_root()
 
     def _delete_tree(self, top: str, keep_top: bool = False) -> None:
-        """Removes files and directories; one into which somebody puts meanwhile stays."""
+        """Deletes files and directories; a directory into which another process writes meanwhile stays."""
         try:
             with os.scandir(top) as entries:
                 found = [
@@ -396,7 +396,7 @@ class FileStore:
                 ]
         except (FileNotFoundError, NotADirectoryError):
             return
-        for path, directory in sorted(found):  # a pack before what says that something in it is deleted
+        for path, directory in sorted(found):  # a pack before the file that marks a deletion in it
             if directory:
                 self._delete_tree(path)
             else:
@@ -435,11 +435,11 @@ class FileStore:
         raise StoreUnavailableError(f"{self._url}: {folder} is deleted again and again")
 
     def forget_folders(self) -> None:
-        """Somebody may have deleted directories: that their names are on the disk is to be seen to again."""
+        """Directories may have been deleted: their names must be made durable again."""
         self._durable = set()
 
     def make_folder(self, folder: str) -> None:
-        """Makes the directory, and sees to it that its name, and those of its parents, are on the disk."""
+        """Creates the directory, and makes its name, and those of its parents, durable."""
         if folder in self._durable or folder == self.directory:
             return
         parent = os.path.dirname(folder)
@@ -450,7 +450,7 @@ class FileStore:
         self._durable.add(folder)
 
     def make_root(self) -> None:
-        """Makes the directory of the store, once; removes what crashes left in it."""
+        """Creates the directory of the store, once; removes the rest of crashes in it."""
         if self._rooted:
             return
         missing = []
@@ -473,7 +473,7 @@ class FileStore:
         self._rooted = True
 
     def check_root(self) -> None:
-        """An object may be missing, the store may not: a file system that is no longer there is no empty store."""
+        """An object may be missing, but not the store: a lost file system is not an empty store."""
         if not os.path.isdir(self._incoming):
             raise FileNotFoundError(errno.ENOENT, f"directory {self.directory} is gone")
 
@@ -487,8 +487,8 @@ def _no_sync(loop: asyncio.AbstractEventLoop, done: SyncCallback) -> Sync | None
 
 
 def is_local(path: str) -> bool:
-    """Whether the file system on which the path lies, or will, is known to be on a disk of this machine, or in its
-    memory. From Linux's /proc/self/mountinfo (man 5 proc)."""
+    """Whether the path is on a file system on a disk, or in the memory, of this machine, as far as is known. From
+    Linux's /proc/self/mountinfo (man 5 proc)."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
     device = os.stat(path).st_dev
@@ -511,7 +511,7 @@ def _on_reads_done(
 def _answer_reads(wanted: Sequence[tuple[str, asyncio.Future[bytes]]], found: Sequence[bytes | Exception]) -> None:
     for (_, future), answer in zip(wanted, found, strict=True):
         if future.done():
-            continue  # its caller has gone
+            continue  # its caller has ended
         if isinstance(answer, Exception):
             future.set_exception(answer)
         else:

@@ -1,10 +1,10 @@
-"""/metrics, in Prometheus' text format: what the node counts, made when it is asked.
+"""/metrics, in Prometheus' text format: the node's counters, collected at each request.
 
-Nothing here is kept: numbers are read off the objects that have them (engine/statistics, catalog/durations.py, the
-tablespaces, the cluster's view), so a scrape is all that metrics cost beside the counting itself. docs/monitoring.md
-says what each means. Times are in seconds, sizes in bytes.
+Nothing is stored here: numbers come from the objects that have them (engine/statistics, catalog/durations.py, the
+tablespaces, the cluster's view), so a scrape is the only cost beside the counting itself. docs/monitoring.md describes
+the metrics. Times are in seconds, sizes in bytes.
 
-Histograms are counted in powers of two of a nanosecond; shown are every fourth of them, from 4 us to 69 s.
+Histograms are counted in powers of two of a nanosecond; every fourth bucket is shown, from 4 us to 69 s.
 """
 
 from __future__ import annotations
