@@ -180,30 +180,15 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _cluster(status)
     status.add_argument("--json", action="store_true", help="one JSON object")
     _ledger(_parser(commands, "ledger", "list, show and read the ledgers of a changelog", LEDGER_EXAMPLES))
-    checkpoint = _parser(commands, "checkpoint", "make the leader write a checkpoint now", CHECKPOINT_EXAMPLES)
-    where = checkpoint.add_mutually_exclusive_group(required=True)
-    where.add_argument("--cluster", metavar=URL, help="address of the cluster's ZooKeeper")
-    where.add_argument(
-        "--dsn", metavar="DSN", help='connection string of the leader: "host=... port=..." or postgresql://HOST:PORT'
+    _checkpoint(_parser(commands, "checkpoint", "make the leader write a checkpoint now", CHECKPOINT_EXAMPLES))
+    _check(
+        _parser(
+            commands,
+            "check",
+            "compare replicas with each other, or indexes and analytic copies with rows",
+            CHECK_EXAMPLES,
+        )
     )
-    checkpoint.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
-    checkpoint.add_argument("--json", action="store_true", help="one JSON object")
-    check = _parser(
-        commands, "check", "compare replicas with each other, or indexes and analytic copies with rows", CHECK_EXAMPLES
-    )
-    where = check.add_mutually_exclusive_group(required=True)
-    where.add_argument("--cluster", metavar=URL, help="address of the cluster's ZooKeeper; compares the replicas")
-    where.add_argument(
-        "--dsn",
-        metavar="DSN",
-        help='connection string of a server: "host=... port=..."; compares indexes and copies with rows',
-    )
-    check.add_argument("--tablespace", metavar="NAME", help="check one tablespace (default: all)")
-    check.add_argument(
-        "--timeout", metavar="SECONDS", type=float, default=300.0, help="how long to wait for replicas (default: 300)"
-    )
-    check.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
-    check.add_argument("--json", action="store_true", help="one JSON object")
     lead = _parser(commands, "lead", "make another node the leader", LEAD_EXAMPLES)
     _cluster(lead)
     lead.add_argument(
@@ -214,23 +199,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     lead.add_argument("--json", action="store_true", help="one JSON object")
     lead.add_argument("node", metavar="NODE", help="the node that should lead")
-    changes = _parser(commands, "changes", "print the changes in a change stream, or follow it", CHANGES_EXAMPLES)
-    changes.add_argument("stream", metavar="STREAM", help="name of the stream")
-    changes.add_argument(
-        "--after", metavar="LSN", type=int, help="start after this LSN (default: the position of the stream)"
-    )
-    changes.add_argument("--limit", metavar="N", type=int, help="stop after this many changes (default: print all)")
-    changes.add_argument("--follow", action="store_true", help="keep waiting for more changes until ^C")
-    changes.add_argument(
-        "--advance", action="store_true", help="move the position of the stream past the printed changes"
-    )
-    changes.add_argument(
-        "--json", action="store_true", help="print JSON lines; this is the default and the only format"
-    )
-    changes.add_argument(
-        "--dsn", metavar="DSN", default=DSN,
-        help='connection string of the server: "host=... user=..." or postgresql://... (default: %(default)s)',
-    )  # fmt: skip
+    _changes(_parser(commands, "changes", "print the changes in a change stream, or follow it", CHANGES_EXAMPLES))
     doctor = _parser(commands, "doctor", "look for damage in the directory of a stopped server", DOCTOR_EXAMPLES)
     doctor.add_argument("directory", metavar="DIR", help="the data directory of the server")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
@@ -269,6 +238,51 @@ def _sql(command: argparse.ArgumentParser) -> None:
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object per row, each on a line")
     form.add_argument("--csv", action="store_true", help="comma-separated values with a header")
+
+
+def _checkpoint(checkpoint: argparse.ArgumentParser) -> None:
+    where = checkpoint.add_mutually_exclusive_group(required=True)
+    where.add_argument("--cluster", metavar=URL, help="address of the cluster's ZooKeeper")
+    where.add_argument(
+        "--dsn", metavar="DSN", help='connection string of the leader: "host=... port=..." or postgresql://HOST:PORT'
+    )
+    checkpoint.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
+    checkpoint.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _check(check: argparse.ArgumentParser) -> None:
+    where = check.add_mutually_exclusive_group(required=True)
+    where.add_argument("--cluster", metavar=URL, help="address of the cluster's ZooKeeper; compares the replicas")
+    where.add_argument(
+        "--dsn",
+        metavar="DSN",
+        help='connection string of a server: "host=... port=..."; compares indexes and copies with rows',
+    )
+    check.add_argument("--tablespace", metavar="NAME", help="check one tablespace (default: all)")
+    check.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=300.0, help="how long to wait for replicas (default: 300)"
+    )
+    check.add_argument("--user", default="postgres", help="a superuser (default: postgres)")
+    check.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _changes(changes: argparse.ArgumentParser) -> None:
+    changes.add_argument("stream", metavar="STREAM", help="name of the stream")
+    changes.add_argument(
+        "--after", metavar="LSN", type=int, help="start after this LSN (default: the position of the stream)"
+    )
+    changes.add_argument("--limit", metavar="N", type=int, help="stop after this many changes (default: print all)")
+    changes.add_argument("--follow", action="store_true", help="keep waiting for more changes until ^C")
+    changes.add_argument(
+        "--advance", action="store_true", help="move the position of the stream past the printed changes"
+    )
+    changes.add_argument(
+        "--json", action="store_true", help="print JSON lines; this is the default and the only format"
+    )
+    changes.add_argument(
+        "--dsn", metavar="DSN", default=DSN,
+        help='connection string of the server: "host=... user=..." or postgresql://... (default: %(default)s)',
+    )  # fmt: skip
 
 
 def _cluster(command: argparse.ArgumentParser) -> None:
