@@ -1,29 +1,31 @@
-"""The commands that do not serve. Those for a cluster talk to ZooKeeper, to the store, and to nodes as any client.
+"""The commands other than `serve` and `route`. Commands for a cluster use ZooKeeper, the store, and client connections
+to nodes.
 
-    init.py          an empty database in a new directory
-    sql.py           statements for a server or a directory: sql_channels.py, sql_directory.py,
-                     sql_text.py, sql_errors.py, sql_prompt.py
-    config.py        the settings in force
-    completion.py    a script for the shell
-    status.py        nodes, tablespaces, leaders, replicas, and problems
-    ledger.py        the changelog's ledgers: which there are, their objects, their entries
-    checkpoint.py    a checkpoint now
-    lead.py          another node leads
-    changes.py       a change stream as JSON lines: a client of any server
-    check.py         whether all replicas hold the same
-    check_indexes.py whether indexes hold what the rows give
-    doctor.py        what is wrong with the directory of a stopped server
-    health.py        whether a server or a router answers
-    store.py         another store; another member for a quorum store, or one less
-    backup.py        backups of a running server, and what is made of them: verify, restore
-    restore_as.py    restore of one database beside others
-    pipeline.py      jobs on Spark: pipeline_jobs.py; their command lines: pipeline_parser.py
-    compact.py       one of these, on a store of backups: shoal/archive/compaction.py
-    progress_bars.py progress bars for long work
-    cluster_access.py  what they share: access to a cluster without changing it, SQL to a node, tables of text
 
-A command prints to standard output and gives the exit status: 0, or 1 when something is wrong with the cluster. What is
-wrong with the command line or the way to the cluster is one line on standard error, and 1.
+init.py            creates an empty database in a new directory
+sql.py             runs statements on a server or a directory: sql_channels.py, sql_directory.py, sql_text.py,
+                   sql_errors.py, sql_prompt.py
+config.py          prints the settings in force
+completion.py      prints a script for the shell
+status.py          nodes, tablespaces, leaders, replicas, and problems
+ledger.py          the ledgers of the changelog: a list, their objects, their entries
+checkpoint.py      makes the leader write a checkpoint
+lead.py            makes another node the leader
+changes.py         prints a change stream as JSON lines, over a client connection
+check.py           compares the replicas with each other
+check_indexes.py   compares indexes with the rows of their tables
+doctor.py          finds problems in the directory of a stopped server
+health.py          tests whether a server or a router answers
+store.py           changes the store, or the members of a quorum store
+backup.py          backups of a running server, verify and restore
+restore_as.py      restores one database beside others
+pipeline.py        jobs on Spark: pipeline_jobs.py; their command lines: pipeline_parser.py
+compact.py         the job that compacts a store of backups: shoal/archive/compaction.py
+progress_bars.py   progress bars for long work
+cluster_access.py  shared functions: access to a cluster without changing it, SQL to a node, tables of text
+
+A command prints to standard output. Its exit status is 0, or 1 when something is wrong with the cluster. Errors of the
+command line, and of the connection to the cluster, are one line on standard error, with status 1.
 """
 
 from __future__ import annotations
@@ -166,7 +168,7 @@ URL = "zk://HOST:PORT,.../NAME"
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Their command lines."""
+    """Adds the parsers of all commands."""
     init = _parser(commands, "init", "make an empty database in a new directory", INIT_EXAMPLES)
     init.add_argument("--data", metavar="DIR", default="./shoal-data", help="new data directory (default: %(default)s)")
     init.add_argument(
@@ -322,7 +324,7 @@ def _ledger(ledger: argparse.ArgumentParser) -> None:
 
 
 def _archive(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Backups, and what is made of them."""
+    """Adds the parsers of the commands for backups."""
     backup = _parser(commands, "backup", "back up a running server or cluster", BACKUP_EXAMPLES)
     backup.add_argument(
         "destination", metavar="DIR|URL", help="a directory on the machine of the server, s3://..., log://..."
@@ -386,7 +388,7 @@ def _store(store: argparse.ArgumentParser) -> None:
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Runs one of them; its exit status. Raises ConfigError, SqlError."""
+    """Runs the command that was parsed, and returns its exit status. Raises ConfigError, SqlError."""
     if options.command == "changes":
         from shoal.commands import changes
 

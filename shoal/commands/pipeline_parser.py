@@ -225,7 +225,7 @@ def _spark(command: argparse.ArgumentParser) -> None:
 
 
 def given_options(options: argparse.Namespace) -> dict[str, str]:
-    """Options of Spark's reader that have flags of their own, and --option. Raises ConfigError."""
+    """The options of Spark's reader from flags of their own and from --option. Raises ConfigError."""
     flags = {
         "sep": options.delimiter, "quote": options.quote, "escape": options.escape, "nullValue": options.null,
         "encoding": options.encoding, "header": "false" if options.no_header else None,
