@@ -1,6 +1,6 @@
 """`shoal logstore`: keeps the changelogs of clusters in a directory and serves them over HTTP.
 
-A process of its own, on any machine: several of them make a quorum. It knows nothing of what is in its objects.
+It is a process of its own, on any machine. Several of them form a quorum store. It does not interpret its objects.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def logstore(
     log_format: str = "text",
     as_json: bool = False,
 ) -> int:
-    """Serves until SIGTERM or SIGINT, with TLS if there is a certificate (replication/stores/tls.py); returns the exit
-    status. `as_json`: it tells its address as a JSON object. Raises ConfigError, SqlError."""
+    """Serves until SIGTERM or SIGINT, with TLS if there is a certificate (replication/stores/tls.py), and returns the
+    exit status. `as_json`: prints its address as a JSON object. Raises ConfigError, SqlError."""
     if (key or client_ca) and not cert:
         raise ConfigError("--tls-key and --tls-client-ca need --tls-cert")
-    # The threads that write must win the interpreter back from the loop, which takes up to this long.
+    # The writing threads wait this long at most to get the interpreter lock back from the loop.
     sys.setswitchinterval(0.0005)
     ignore_hangup()
     os.umask(0o077)

@@ -597,6 +597,7 @@ class ClusterTablespaces:
         await coordination.sync()
         there = {bytes.fromhex(name) for name in await coordination.children("tablespaces")}
         # The znodes are read before the catalog. Znodes are created for committed rows only, so znodes without a row in
+        # the leader's catalog belong to dropped tablespaces.
         if not self.context.leads():
             return
         items = [item for item in self.node.shared_catalog.objects.values() if isinstance(item, CatalogItem)]
