@@ -17,8 +17,8 @@ TELL_AFTER = 5.0  # seconds
 
 
 def _tell(session: BulkSession, table: Table) -> None:
-    """Sends a NOTICE with the sessions that hold locks. PostgreSQL would wait for single rows only, so the user must learn
-    for whom the statement waits."""
+    """Sends a NOTICE with the sessions that hold locks. PostgreSQL would wait for single rows only, so the user must
+    learn for whom the statement waits."""
     if session.client.tell_now is None or session.transaction is None:
         return
     blockers = session.functions.blockers(session.process_id)
