@@ -129,7 +129,7 @@ class Log:
             yield lsn, body
 
     def read_referred(self, reader: Reader, reference: bytes, first: int = 0) -> Iterator[record.Change]:
-        """The changes that one change of a commit refers to, from number `from` (0 or more)."""
+        """The changes that one change of a commit refers to, from number `first` (0 or more)."""
         number, _, _ = record.REFERRED.unpack(reference)
         for _, row in reader.scan(self.key(number, first), self.key(number + 1)):
             yield from record.decode_changes(self.body(row), 0)
