@@ -3,7 +3,6 @@
 A bulk insert takes ROW EXCLUSIVE, the lock of a single INSERT, so others insert, change and delete rows at the same
 time. Conflicts on equal keys are found in these steps:
 
-
 open        Changes are kept in memory, so that all later writes of others are known (`changes_since`).
 a batch     Its keys are compared with existing keys (NewestRows, as of `open`). A key that exists is locked, which
             waits for a transaction that changes its row, and is then looked up again.

@@ -1,12 +1,11 @@
 """The values and checks that a table's definition adds to given columns: defaults, generated columns, NOT NULL and
 CHECK, for many rows.
 
-
-defaults    A constant is computed once. nextval draws all values at once. Other volatile defaults are computed row by
-            row on the engine's thread, because they may use the session.
-generated   Computed row by row over tuples, like CHECK, by the same compiled functions as in the row path.
-violations  Searched in whole columns if possible (NOT NULL), and reported for the first row that has one, in
-            PostgreSQL's order: NOT NULL, then CHECK constraints by name.
+  defaults    A constant is computed once. nextval draws all values at once. Other volatile defaults are computed row by
+              row on the engine's thread, because they may use the session.
+  generated   Computed row by row over tuples, like CHECK, by the same compiled functions as in the row path.
+  violations  Searched in whole columns if possible (NOT NULL), and reported for the first row that has one, in
+              PostgreSQL's order: NOT NULL, then CHECK constraints by name.
 
 `draw` and `defaults` run on the engine's thread, everything else in any thread.
 """

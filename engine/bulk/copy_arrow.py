@@ -1,18 +1,16 @@
 """COPY FROM in the format `arrow`: an Arrow IPC stream, as engine/columnar/arrow_stream.py and pyarrow write it.
 
-
-message   0xFFFFFFFF, length of the metadata (i32), metadata (a flatbuffer), body; a length of 0 ends the stream
-stream    schema, record batches, end; several streams with one schema may follow each other
+    message   0xFFFFFFFF, length of the metadata (i32), metadata (a flatbuffer), body; a length of 0 ends the stream
+    stream    schema, record batches, end; several streams with one schema may follow each other
 
 `ArrowReader` finds the ends of messages, and `ArrowParser` reads them. They correspond to LineReader and CopyParser for
 text (engine/bulk/load.py). Columns are matched by position. The schema decides, by the types alone, how a column is
 converted:
 
-
-the corresponding Arrow type         unchanged, or with the modifier's rounding, padding and limits
-another integer                      if every value fits (22003)
-integers, decimals                   into numeric; float and integers into float8
-utf8                                 by the type's own input function, if no Arrow type corresponds to it
+    the corresponding Arrow type         unchanged, or with the modifier's rounding, padding and limits
+    another integer                      if every value fits (22003)
+    integers, decimals                   into numeric; float and integers into float8
+    utf8                                 by the type's own input function, if no Arrow type corresponds to it
 
 Everything else is refused with the column's name and both types (42804). No input is trusted: batches are validated in
 full, and compressed and dictionary-encoded ones are refused.

@@ -1,9 +1,8 @@
 """COPY's binary format (PostgreSQL 16 manual, COPY, Binary Format): a header, tuples, a trailer.
 
-
-header    PGCOPY\n 0xFF \r \n 0x00, flags (i32), length of an extension (i32) and the extension
-tuple     number of fields (i16), then each: length (i32; -1 is NULL) and the type's binary form
-trailer   i16 -1
+    header    PGCOPY\n 0xFF \r \n 0x00, flags (i32), length of an extension (i32) and the extension
+    tuple     number of fields (i16), then each: length (i32; -1 is NULL) and the type's binary form
+    trailer   i16 -1
 
 A tuple has the form of a DataRow message, so COPY TO changes only the message's type. `TupleReader` and `BinaryParser`
 correspond to LineReader and CopyParser for text (engine/bulk/load.py), with row numbers in place of line numbers.

@@ -1,9 +1,8 @@
 """Splits COPY data into lines, and lines into fields, by PostgreSQL's rules, with regular expressions.
 
-
-cut           the length of the complete lines in a buffer, so that pieces can be parsed on their own
-LineReader    the lines of one COPY, piece after piece: their numbers, line ends, the end-of-data mark
-text_fields   a line of the text format;   csv_fields  one of CSV
+    cut           the length of the complete lines in a buffer, so that pieces can be parsed on their own
+    LineReader    the lines of one COPY, piece after piece: their numbers, line ends, the end-of-data mark
+    text_fields   a line of the text format;   csv_fields  one of CSV
 
 A line of the text format may contain a newline after a backslash, and one of CSV newlines between quotes. The first
 line decides how lines end (newline, carriage return, or both), and this must not change (copyfromparse.c).

@@ -1,9 +1,8 @@
 """Parses COPY data into rows: pieces of complete lines, by Arrow if its result equals PostgreSQL's, else line by line.
 
-
-first   Arrow's CSV reader converts all columns whose rules it shares                   (integers, text, dates ...)
-second  the same, with doubtful columns as text, which the type's input function reads (distinct values once)
-third   line by line, by PostgreSQL's rules, up to its exact error: row, column, text
+    first   Arrow's CSV reader converts all columns whose rules it shares                   (integers, text, dates ...)
+    second  the same, with doubtful columns as text, which the type's input function reads (distinct values once)
+    third   line by line, by PostgreSQL's rules, up to its exact error: row, column, text
 
 Data that Arrow reads differently from PostgreSQL is excluded before (`_readable`) or detected after (the converters
 raise `Doubt`). A failure leads to the next step, and the last one is authoritative. All of this runs in a thread of the

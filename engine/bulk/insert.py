@@ -3,11 +3,10 @@
 Runs are separate for each storage id, because of their order. Rows that come in key order are written once. Their index
 entries come in any order, and are sorted when the run is finished. A duplicate key is found in one of four ways:
 
-
-in the same batch             by sorting the keys
-among existing keys           by NewestRows.existing, before anything is written
-in an earlier batch           by finishing the run
-of another transaction        by `claim`, when all rows are there (engine/bulk/claims.py)
+    in the same batch             by sorting the keys
+    among existing keys           by NewestRows.existing, before anything is written
+    in an earlier batch           by finishing the run
+    of another transaction        by `claim`, when all rows are there (engine/bulk/claims.py)
 
 `add` and `finish` run in the statement's thread. `claim` and `merge_into` run on the engine's, and add the result to
 the transaction.

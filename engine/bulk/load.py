@@ -1,9 +1,8 @@
 """COPY FROM: from the connection's bytes to the transaction.
 
-
-1  pieces of complete lines or tuples are cut from the bytes
-2  [thread] a piece is parsed into rows
-3  [thread] the rows are completed, checked, encoded and written to runs
+    1  pieces of complete lines or tuples are cut from the bytes
+    2  [thread] a piece is parsed into rows
+    3  [thread] the rows are completed, checked, encoded and written to runs
 
 The event loop receives data while one thread parses the next piece and another one writes the last piece. Two parsed
 pieces may wait between them, so a load of any length needs memory for a few pieces. They count as memory of the

@@ -1,9 +1,8 @@
 """Writes new rows of a partitioned table into bulk runs of its partitions (engine/bulk/insert.py).
 
-
-in the thread     a batch is divided by partition, which needs the columns of the keys only
-on the loop       partitions without rows so far are locked and opened
-in the thread     the rows of each partition, in the order of its columns, are checked and written
+    in the thread     a batch is divided by partition, which needs the columns of the keys only
+    on the loop       partitions without rows so far are locked and opened
+    in the thread     the rows of each partition, in the order of its columns, are checked and written
 
 If several rows have errors, the first row's is raised. The exception is existing keys, which are searched partition by
 partition.

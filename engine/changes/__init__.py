@@ -1,15 +1,14 @@
 """Change streams: committed changes in order, with the rows before and after, for later readers.
 
-
-capture.py     at COMMIT: adds the transaction's changed rows, as they were and as they become, to its writes, as one
-               or a few rows of a hidden table
-bulk.py        the same for COPY and large DML, in whole columns, in the statement's thread
-record.py      the form of these rows
-shapes.py      table definitions of the time of a change, stored beside it, because rows are read with their schema
-tables.py      the tables that are captured, and the table of their changes; log.py: one such table of changes
-stream_reader.py     shoal_changes(): converts the rows to changes
-positions.py   the position of each stream, the retention of changes, and their removal
-streams.py     the interface to the node; LISTEN "shoal.<stream>"
+   capture.py     at COMMIT: adds the transaction's changed rows, as they were and as they become, to its writes, as one
+                  or a few rows of a hidden table
+   bulk.py        the same for COPY and large DML, in whole columns, in the statement's thread
+   record.py      the form of these rows
+   shapes.py      table definitions of the time of a change, stored beside it, because rows are read with their schema
+   tables.py      the tables that are captured, and the table of their changes; log.py: one such table of changes
+   stream_reader.py     shoal_changes(): converts the rows to changes
+   positions.py   the position of each stream, the retention of changes, and their removal
+   streams.py     the interface to the node; LISTEN "shoal.<stream>"
 
 CREATE, ALTER and DROP CHANGE STREAM: engine/ddl/change_streams.py.
 

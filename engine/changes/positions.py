@@ -1,13 +1,12 @@
 """The positions of streams, and the retention and removal of changes.
 
-
-position   shoal_change_stream_advance() writes a row (storage id 41, the stream's OID) in pg_default, in the caller's
-           transaction. Changes above it are kept, up to the limit. Without a row, the position is the LSN at which
-           the stream was created.
-limit      `retain` of the stream: the oldest changes beyond that number of bytes are removed, even if they were not
-           read. The stream is then retired: a read from its position raises an error with the next possible one.
-removal    The leader of the tablespace deletes changes in commits of its own, up to TRIMMED rows each. Each commit
-           records the removed LSN in the row with LSN 0, so that no reader misses a gap.
+  position   shoal_change_stream_advance() writes a row (storage id 41, the stream's OID) in pg_default, in the caller's
+             transaction. Changes above it are kept, up to the limit. Without a row, the position is the LSN at which
+             the stream was created.
+  limit      `retain` of the stream: the oldest changes beyond that number of bytes are removed, even if they were not
+             read. The stream is then retired: a read from its position raises an error with the next possible one.
+  removal    The leader of the tablespace deletes changes in commits of its own, up to TRIMMED rows each. Each commit
+             records the removed LSN in the row with LSN 0, so that no reader misses a gap.
 
 The check runs when a position has moved, and after every CHECK_BYTES of changes.
 """

@@ -1,7 +1,6 @@
 """shoal_changes(): the changes of a stream after an LSN, as rows.
 
-
-SELECT * FROM shoal_changes('s', after => 120, "limit" => 1000)
+    SELECT * FROM shoal_changes('s', after => 120, "limit" => 1000)
 
 It returns whole transactions in the order of their LSNs, until there are at least `limit` changes. `after` NULL is the
 stream's position. A reader that continues after the LSN of its last row gets every change exactly once. `ordinal` reads

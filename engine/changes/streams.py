@@ -1,6 +1,5 @@
 """The change streams of a node: the interface for its other parts.
 
-
 commit queue    `capture`, set while there is a stream
 catalog         `on_published`, `forget`
 durable LSNs    `on_moved`: notifies listeners, removes changes that nobody needs

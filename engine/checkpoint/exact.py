@@ -3,11 +3,10 @@
 The writer converts its columns back at once. Rows that differ from the original are *exceptions*, and get a line in the
 file's companion (`.exact`, an Arrow IPC file, zstd):
 
-
-place    u32     the row's position in the Parquet file
-layout   u16     re-encoding its columns in this older layout gives the row; NULL: see `row`
-row      binary  the row as it is stored; NULL: its columns give it
-key      binary  its key as it is stored; NULL: its columns give it
+    place    u32     the row's position in the Parquet file
+    layout   u16     re-encoding its columns in this older layout gives the row; NULL: see `row`
+    row      binary  the row as it is stored; NULL: its columns give it
+    key      binary  its key as it is stored; NULL: its columns give it
 
 So a restore is exact in every bit, even if a column has NULL for a value that Parquet cannot hold, an older row layout
 has columns that were dropped, or a conversion has a bug. Nearly all files have no companion.

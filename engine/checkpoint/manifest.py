@@ -1,13 +1,12 @@
 """The manifest: the list of a checkpoint's files. It is written last, so a folder without a manifest is not a
 checkpoint.
 
-
-<root>/checkpoint-<lsn:020>/manifest.json
-                           catalog-<attempt>.json
-                           <database>.<schema>.<table>-<oid>/<number>-<attempt>.parquet
-                                                            <number>-<attempt>.exact
-                           other-<attempt>.parquet
-                           partial-<bytes:020>-<attempt>.json      files of an interrupted attempt: write.py
+    <root>/checkpoint-<lsn:020>/manifest.json
+                               catalog-<attempt>.json
+                               <database>.<schema>.<table>-<oid>/<number>-<attempt>.parquet
+                                                                <number>-<attempt>.exact
+                               other-<attempt>.parquet
+                               partial-<bytes:020>-<attempt>.json      files of an interrupted attempt: write.py
 
 The writer chooses `<attempt>`, so the files of an interrupted attempt are never mistaken for those of the next one, and
 do not conflict with them. Names in the manifest are relative to the root. A checkpoint refers to files in folders of

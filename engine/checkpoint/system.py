@@ -1,10 +1,9 @@
 """The content of a checkpoint other than tables: the catalog's rows, counters, and states of sequences, in one JSON
 file.
 
-
-{"rows": [{"key": "<hexadecimal>", "kind": "Table", "value": {...}},                    a schema object
-          {"key": "...", "sequence": "public.s", "last_value": 33, "is_called": true},  a sequence's state
-          {"key": "...", "bytes": "<hexadecimal>"}]}                                    anything else
+    {"rows": [{"key": "<hexadecimal>", "kind": "Table", "value": {...}},                    a schema object
+              {"key": "...", "sequence": "public.s", "last_value": 33, "is_called": true},  a sequence's state
+              {"key": "...", "bytes": "<hexadecimal>"}]}                                    anything else
 
 A value that cannot be restored exactly from its readable form is stored as bytes. The file contains the password
 verifiers of the catalog, so protect a checkpoint like the data directory.
@@ -13,8 +12,7 @@ This is pg_default's file. Another tablespace has no catalog, but its rows need 
 objects of the moment of the checkpoint, for readers of the tables and for index entries. They are not restored, and
 roles are not included.
 
-
-{"tablespace": <OID>, "schema": [{"key": "...", "kind": "Table", "value": {...}}, ...], "rows": []}
+    {"tablespace": <OID>, "schema": [{"key": "...", "kind": "Table", "value": {...}}, ...], "rows": []}
 """
 
 from __future__ import annotations

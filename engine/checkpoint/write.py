@@ -1,8 +1,7 @@
 """Writes a checkpoint while writers continue.
 
-
-engine's thread     Capture.take in one turn; uploads; the manifest, last
-one other thread    reads rows and makes files (engine/checkpoint/range_files.py)
+    engine's thread     Capture.take in one turn; uploads; the manifest, last
+    one other thread    reads rows and makes files (engine/checkpoint/range_files.py)
 
 A file is uploaded while the next one is made. Files are local until then, in a folder of their own below `scratch`. A
 checkpoint that fails or is cancelled leaves no manifest, and removes its uploaded files as far as the store allows.

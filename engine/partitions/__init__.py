@@ -1,19 +1,17 @@
 """Partitioned tables and inheritance: tables whose rows are in other tables.
 
-
-levels.py     one partitioned table: the partition of a key, and the partitions for conditions
-expand.py     reading: replaces a table in an analysed tree by its members
-parts.py      UPDATE and DELETE of several members, as statements of several parts
-plans.py      row plans for the partitions that match the parameters;  member_choice.py  chooses the members
-router.py     finds the partition of a row, and maps the columns of two tables
-partition_writer.py    writes new rows, and rows that an UPDATE moves, to their partitions
+    levels.py     one partitioned table: the partition of a key, and the partitions for conditions
+    expand.py     reading: replaces a table in an analysed tree by its members
+    parts.py      UPDATE and DELETE of several members, as statements of several parts
+    plans.py      row plans for the partitions that match the parameters;  member_choice.py  chooses the members
+    router.py     finds the partition of a row, and maps the columns of two tables
+    partition_writer.py    writes new rows, and rows that an UPDATE moves, to their partitions
 
 Keys and bounds as text: catalog/partitions.py. Schema changes: engine/ddl/partitions.py, engine/ddl/inheritance.py,
 engine/ddl/alter_children.py.
 
 A partitioned table has empty storage of its own, so code that reads only storage needs no special case. Partitions and
 children are tables with parents (`parents`, `bound` and `partitioning` of `Table`).
-
 
 - Analysis, privileges and views use the named table. Before planning, expand.py replaces it by its members: a
   `UNION ALL` of those that match the statement's constants. Their columns are at the positions of the table's column

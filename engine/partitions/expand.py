@@ -1,10 +1,9 @@
 """Replaces tables by their members in an analysed statement, so that it reads and changes plain tables only.
 
-
-FROM p                    FROM (SELECT a, b FROM p1 UNION ALL SELECT a, b FROM p2) p
-FROM p WHERE a = 1        FROM p1 p                           if only p1 can have such rows
-UPDATE p SET ...          UPDATE p1 SET ..., UPDATE p2 SET ... as one statement (engine/statements/compound.py)
-INSERT INTO p             unchanged: each row is routed (engine/partitions/partition_writer.py)
+    FROM p                    FROM (SELECT a, b FROM p1 UNION ALL SELECT a, b FROM p2) p
+    FROM p WHERE a = 1        FROM p1 p                           if only p1 can have such rows
+    UPDATE p SET ...          UPDATE p1 SET ..., UPDATE p2 SET ... as one statement (engine/statements/compound.py)
+    INSERT INTO p             unchanged: each row is routed (engine/partitions/partition_writer.py)
 
 The columns of such a sub-query are at the positions of their numbers in the table, with NULLs for dropped ones, so
 references to the table do not change. Conditions are pushed down into the parts on either path.

@@ -1,9 +1,8 @@
 """One partitioned table: bounds in comparable form, the partition of a key, and the partitions for conditions.
 
-
-list     key bytes -> partition; NULL and DEFAULT are separate
-range    the lower ends in order, so bisection finds the partition of a key; keys outside of all ranges go to DEFAULT
-hash     the row's hash modulo the largest modulus -> partition
+   list     key bytes -> partition; NULL and DEFAULT are separate
+   range    the lower ends in order, so bisection finds the partition of a key; keys outside of all ranges go to DEFAULT
+   hash     the row's hash modulo the largest modulus -> partition
 
 An end of a range is a tuple with one (rank, key bytes) for each column. The ranks are 0 for MINVALUE, 1 for a value, 2
 for MAXVALUE, so tuples compare as PostgreSQL compares bounds.

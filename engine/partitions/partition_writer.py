@@ -1,10 +1,9 @@
 """Writes rows to partitions: INSERT into a partitioned table, and rows that an UPDATE moves.
 
-
-PartitionedWriter    a TableWriter for rows of the named table. Each row is routed to its partition, put in the order
-                     of the partition's columns, and checked by its constraints
-Moving               used by the writer of one partition. If a changed row no longer belongs there, it is deleted and
-                     inserted again (PostgreSQL 16 manual, 5.11)
+   PartitionedWriter    a TableWriter for rows of the named table. Each row is routed to its partition, put in the order
+                        of the partition's columns, and checked by its constraints
+   Moving               used by the writer of one partition. If a changed row no longer belongs there, it is deleted and
+                        inserted again (PostgreSQL 16 manual, 5.11)
 
 The route checks the bounds once for each row. The partition's own constraint is not checked again.
 """

@@ -1,7 +1,6 @@
 """Row plans of statements whose parameters decide which partitions have their rows.
 
-
-SELECT ... FROM p WHERE a = $1    $1 -> the partition -> the plan of the statement over that partition alone
+    SELECT ... FROM p WHERE a = $1    $1 -> the partition -> the plan of the statement over that partition alone
 
 The operands of conditions on partition keys are evaluated first. For each set of matching partitions there is a plan,
 which is made when it is first needed. So a look-up by the key of a partitioned table is a look-up in one partition, and

@@ -1,8 +1,7 @@
 """Moments that memory no longer has: directories that are filled with the state at an LSN, and nodes over them.
 
-
-PAST/<lsn>-<n>/         pg_default's directory: a checkpoint, and the log after it (engine/past/replay.py)
-PAST/<lsn>-<n>/<ts>/    another tablespace's, by id, at its LSN of the same moment
+    PAST/<lsn>-<n>/         pg_default's directory: a checkpoint, and the log after it (engine/past/replay.py)
+    PAST/<lsn>-<n>/<ts>/    another tablespace's, by id, at its LSN of the same moment
 
 A directory is made at the first request, and shared by all readers of the same moment. LIMIT of them are kept, and the
 least recently used one is removed. Those in use are always kept. Each has a worker of its own once a query needs

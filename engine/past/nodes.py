@@ -1,9 +1,8 @@
 """The node object of a session that reads the past.
 
-
-session.node    Node        the present
-                PastNode    over the tablespace's own versions: the recent past, kept in memory
-                PastNode    over a directory of its own (engine/past/far.py): as far back as history goes
+    session.node    Node        the present
+                    PastNode    over the tablespace's own versions: the recent past, kept in memory
+                    PastNode    over a directory of its own (engine/past/far.py): as far back as history goes
 
 The other parts of a session work unchanged. The row path reads `node.store.current`, and its transactions take
 snapshots of it. The worker gets the differences as overlays, as for old REPEATABLE READ transactions. All parts refuse
@@ -267,7 +266,7 @@ class PastNode(Node):
         return True
 
     def read_catalogs(self) -> None:
-        """Does nothing: the catalog is the one of the LSN."""
+        """Loads the catalog of the LSN."""
         self._load({item.oid: item for item in self._stored_objects()})
 
     def close(self) -> None:

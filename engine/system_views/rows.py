@@ -1,10 +1,9 @@
 """The rows of virtual tables for the row path. They are made for each object, and kept while the object does not
 change.
 
-
-equal(column)   a look-up. If the value determines the objects (catalog/system/object_search.py), only their rows are
-                made. Otherwise it searches the whole relation, by a dict of that column
-all()           the whole relation. With more than WHOLE_ITEMS objects it is left to the columnar path
+   equal(column)   a look-up. If the value determines the objects (catalog/system/object_search.py), only their rows are
+                   made. Otherwise it searches the whole relation, by a dict of that column
+   all()           the whole relation. With more than WHOLE_ITEMS objects it is left to the columnar path
 
 Parts, scopes and items are those of catalog/system/content.py, with the same rules of validity. Live content is
 computed once for each execution.
