@@ -179,7 +179,7 @@ async def place(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
         await made.close()
 
 
-@pytest.mark.parametrize("place", some(range(24), 6), indirect=True)
+@pytest.mark.parametrize("place", some(range(24), 12), indirect=True)
 async def test_columns_equal_rows_whatever_ends(place: Place) -> None:
     for _ in range(60):
         await place.random.choice(STEPS)(place)

@@ -126,6 +126,7 @@ async def test_an_idle_worker_that_has_grown_is_replaced_and_nobody_notices(
     assert len(seen) == 4
 
 
+@pytest.mark.long
 async def test_a_query_that_comes_while_a_grown_worker_ends_is_answered(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
