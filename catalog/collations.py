@@ -144,7 +144,7 @@ def refuse_outdated(catalog: Catalog, index: Index) -> None:
         "55000",
         f'index "{index.name}" was built with another version of its ICU collation',
         detail=f"The index was built with version {index.collation_version}, this machine has version {here}.",
-        hint=f"Rebuild it with REINDEX INDEX {index.name}. Until then reads do without it.",
+        hint=f"Rebuild it with REINDEX INDEX {index.name}. Until then queries do not use it.",
     )
 
 

@@ -144,7 +144,7 @@ def long_step() -> None:
 def too_long() -> SqlError:
     return SqlError(
         "54000",
-        "statement computes for too long in one piece",
+        "statement blocks the server for too long",
         detail="It cannot run in the analytic worker, and no other statement is answered while it runs.",
         hint="Give the function smaller values, or compute them in a query of its own.",
     )

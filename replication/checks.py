@@ -25,8 +25,8 @@ MAX_BYTES = 700_000  # ZooKeeper takes 1 MiB
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """`parts`: storage id -> (keys, hexadecimal hash); empty where there were too many. `error`: why there is no
-    digest, '' where there is one."""
+    """`parts`: storage id -> (keys, hexadecimal hash); empty if there were too many. `error`: the reason why there is
+    no digest, '' if there is one."""
 
     lsn: int = 0
     total: str = ""

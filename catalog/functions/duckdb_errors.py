@@ -58,7 +58,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 
 
 _HINTS = {
-    "53100": "Make space on the file system of the server's directory, or raise its setting columnar_spill.",
+    "53100": "Free space on the file system of the server's directory, or raise the setting columnar_spill.",
     "53200": "Raise the server's setting columnar_memory, or let the statement sort, collect or build less at once.",
     "54001": "Simplify the statement: it nests too deeply.",
 }

@@ -22,7 +22,7 @@ def _tell(session: BulkSession, table: Table) -> None:
         return
     blockers = session.functions.blockers(session.process_id)
     detail = " ".join(f"Process {process} holds a lock of it{_since(session, process)}." for process in blockers)
-    hint = "pg_blocking_pids() and pg_stat_activity show who; a change of 2,000 rows or fewer locks rows only."
+    hint = "pg_blocking_pids() shows the blocking sessions; a change of 2,000 rows or fewer locks only rows."
     message = f'waiting for all writers of table "{table.name}" to end their transactions'
     session.client.tell_now(SqlError("00000", message, severity="NOTICE", detail=detail or None, hint=hint))
 

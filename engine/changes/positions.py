@@ -58,7 +58,7 @@ def advance(transaction: Transaction, stream: ChangeStream, lsn: int, durable: i
         raise SqlError(
             "55000",
             f'cannot move change stream "{stream.name}" back to LSN {lsn}',
-            detail=f"It is at LSN {known}; what lies before it may be gone.",
+            detail=f"Its position is LSN {known}; earlier changes may have been deleted.",
         )
     if lsn > durable:
         raise SqlError("22023", f"LSN {lsn} has not been reached", detail=f"The newest commit here is LSN {durable}.")

@@ -124,7 +124,7 @@ class PlansByPartition:
 
     def explain(self) -> list[str]:
         """See RowPlan."""
-        return [f"{self.command.title()} on the partitions of {item.table.name} that its parameters leave"
+        return [f"{self.command.title()} on the partitions of {item.table.name} that match the parameters"
                 for item in self._choices]  # fmt: skip
 
     def rows(self, context: ExecContext, parameters: Sequence[object]) -> tuple[list[tuple[object, ...]], int]:

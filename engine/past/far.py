@@ -368,7 +368,7 @@ def route(node: PastNode, spaces: Mapping[bytes, Tablespace]) -> None:
             place = catalog.get(item.tablespace)
             space = spaces.get(bytes.fromhex(place.identity)) if isinstance(place, Place) else None
             if space is None:
-                raise SqlError("72000", f'"{item.name}" lay in a tablespace that is gone since LSN {node.lsn}')
+                raise SqlError("72000", f'"{item.name}" was in a tablespace that has been dropped since LSN {node.lsn}')
             stores.route(item.storage_id, space)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def read_only() -> SqlError:
-    return SqlError("25006", "the past cannot be changed", hint="RESET as_of, then change what is there now.")
+    return SqlError("25006", "the past cannot be changed", hint="RESET as_of before you change data.")
 
 
 class PastStore:
@@ -196,7 +196,7 @@ class _PastColumns:
             raise SqlError(
                 "72000",
                 f'table "{table.name}" is another one since LSN {self.lsn}, and this query needs its columns',
-                hint="A node alone with history_retention keeps what it takes to read it all the same.",
+                hint="A single node with history_retention can read it.",
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -306,4 +306,5 @@ def _check_places(store: AnyStore, node: PastNode) -> None:
         if isinstance(item, Table) and item.tablespace != DEFAULT_TABLESPACE_OID:
             slot = store.slots.get(storage_prefix(item.storage_id), 0)
             if not slot or slot >= len(store.spaces) or store.spaces[slot] is None:
-                raise SqlError("72000", f'table "{item.name}" lay in a tablespace that is gone since LSN {node.lsn}')
+                message = f'table "{item.name}" was in a tablespace that has been dropped since LSN {node.lsn}'
+                raise SqlError("72000", message)

@@ -44,13 +44,13 @@ _CRC_SLICE = 4 << 20
 
 
 def _sink(path: str) -> Any:
-    """A new file that is for its user alone, whatever the umask is."""
+    """A new file that only its owner can read, whatever the umask is."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     return pa.OSFile(path, "wb")
 
 
 class DuplicateKey(Exception):  # noqa: N818 - a finding for the caller, who knows the constraint to name in 23505
-    """The same key was added twice; `key` is one of those."""
+    """The same key was added twice; `key` is one of them."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__("duplicate key in a bulk run")
@@ -59,13 +59,13 @@ class DuplicateKey(Exception):  # noqa: N818 - a finding for the caller, who kno
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run holds under a key; None as value is a deletion."""
+    """The value of a key in a run; None is a deletion."""
 
     value: bytes | None
 
 
 class BulkRunWriter:
-    """Writes a run. `finish` or `discard` ends it; nothing refers to the file before a commit does."""
+    """Writes a run. `finish` or `discard` ends it; nothing refers to the file before a commit."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -106,8 +106,7 @@ class BulkRunWriter:
         return BulkRun(self.path)
 
     def discard(self) -> None:
-        """Removes the file, whether or not `finish` was called or has failed. A full disk, where neither file can be
-        ended, is a reason more to do so."""
+        """Removes the file, whether or not `finish` was called or has failed, also on a full disk."""
         for part in (self._writer, self._file):
             with suppress(OSError):
                 part.close()
@@ -241,7 +240,7 @@ class BulkRun:
             reference = RunReference(os.path.basename(path), 0, file_checksum(path))
         elif verify and (not os.path.exists(path) or file_checksum(path) != reference.checksum):
             raise SqlError("XX001", f'bulk segment "{reference.name}" is missing or damaged')
-        self.recorded: object = None  # of a run whose changes change streams know: what they know of it
+        self.recorded: object = None  # of a run that change streams use: their data on it
         with pa.memory_map(path) as source:  # the map lives as long as any of its batches, and needs no descriptor
             reader = pa.ipc.open_file(source)
             batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
@@ -260,7 +259,7 @@ class BulkRun:
         return self._batches[-1].last if self._batches else None
 
     def reaches(self, first: bytes, last: bytes) -> bool:
-        """Whether its own range of keys has something in common with first..last."""
+        """Whether its range of keys overlaps first..last."""
         low, high = self.first_key, self.last_key
         return low is not None and high is not None and low <= last and first <= high
 
@@ -270,7 +269,7 @@ class BulkRun:
         return next(self.scan(low, high), None) is not None
 
     def get(self, key: bytes) -> Found | None:
-        """What the run holds under the key, None if it does not have it."""
+        """The run's value of the key, None if it does not have it."""
         place = bisect_right(self._firsts, key) - 1
         if place < 0:
             return None
@@ -300,7 +299,7 @@ class BulkRun:
                 yield part
 
     def contains_any(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Those of the keys that the run has, in no order; one pass over the keys of the run."""
+        """The keys of these that the run has, in no order; one pass over the keys of the run."""
         wanted = pa.array(keys, pa.binary())
         found: list[bytes] = []
         for batch in self._batches:
@@ -320,8 +319,8 @@ class BulkRun:
             yield batch.batch
 
     def discard(self) -> None:
-        """Removes the file of a run that was never committed. Readers that hold it go on. One that cannot be removed
-        is left to the next start, which removes what no commit refers to."""
+        """Removes the file of a run that was never committed. Readers that hold it continue. If the removal fails, the
+        next start does it, which removes all files without a commit."""
         _remove(self.path)
 
 
@@ -366,18 +365,18 @@ class BulkLayer:
 
     @property
     def versions(self) -> dict[bytes, Version]:
-        """The commit's own edits by key, without what is in its runs; they never change."""
+        """The commit's own edits by key, without its runs; they never change."""
         return self._edits.versions
 
     def dropped_upto(self, lsn: int) -> list[int]:
         return self.drops if self.last_lsn <= lsn else []
 
     def get_edits(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
-        """(LSN, key) of the commit's own edits of a storage id, without what is in its runs."""
+        """(LSN, key) of the commit's own edits of a storage id, without its runs."""
         return self._edits.changes(prefix, self.first_lsn - 1, self.last_lsn)
 
     def scan_edits(self, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-        """The commit's own edits in a range of keys, without what is in its runs."""
+        """The commit's own edits in a range of keys, without its runs."""
         return self._edits.scan(low, high, self.last_lsn)
 
     def scan(self, low: bytes, high: bytes, lsn: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes | None]]:

@@ -72,7 +72,7 @@ def test_the_administration_port_answers(capsys: Capture, tmp_path: pathlib.Path
 def test_who_speaks_something_else_is_no_server(capsys: Capture, answer: bytes) -> None:
     with answering(answer) as port:
         status, told = asked(capsys, f"127.0.0.1:{port}")
-    assert (status, "does not answer as a PostgreSQL server does" in told) == (
+    assert (status, "does not answer like a PostgreSQL server" in told) == (
         (0, False) if answer in b"SN" and answer else (1, True)
     )
 

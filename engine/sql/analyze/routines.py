@@ -388,7 +388,7 @@ class Expansion:
         body = body_of(routine, self._environment, call.function, types, call.type)
         query = body.query
         if query is None or call.type.oid == oids.VOID:
-            not_supported(f"{shown_signature(routine)} within another statement: a body that is more than a query")
+            not_supported(f"{shown_signature(routine)}, whose body is more than a query, within another statement")
         if role is not None:
             privileges.check(catalog, role, query)
         if role is not None and caller is not None and self._environment.today is not None:
