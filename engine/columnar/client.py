@@ -30,7 +30,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ from catalog.stillness import LOOK_SECONDS, Stillness
 from engine.columnar import frames
 from engine.columnar.ahead import BackgroundBuild, columnar_of
 from engine.columnar.descriptions import describe_table
+from engine.columnar.drafts import Drafts
 from engine.columnar.feed import PUSH_LSNS, PUSH_SECONDS, FedTable, Feed
 from engine.columnar.frame_protocol import FrameProtocol
 from engine.columnar.frames import Buffer, Header
@@ -149,7 +150,9 @@ class WorkerClient(ColumnarEngine):
         self._threads = threads or os.cpu_count() or 1
         self._spill = spill
         self.virtual_content = virtual_content
-        self._feed = Feed(store, self._keep_run)
+        self.drafts = Drafts(self.spill_directory, self._write, lambda: self.running, self.start)
+        self._feed = self.drafts.feed = Feed(store, self.drafts)
+        self._settling: Generator[None, None, None] | None = None  # of the feed: what is left of it
         self._process: subprocess.Popen[bytes] | None = None
         self._ended: asyncio.Future[int] | None = None  # the last worker's exit
         self._frames: FrameProtocol | None = None
@@ -165,7 +168,6 @@ class WorkerClient(ColumnarEngine):
         self._identifiers = itertools.count(1)
         self._versions: dict[int, dict[object, str]] = {}
         self._version_names = itertools.count(1)
-        self._run_names = itertools.count(1)
         self._unapplied = 0
         self._push_timer: asyncio.TimerHandle | None = None
         self._saved: asyncio.Future[None] | None = None
@@ -303,6 +305,8 @@ class WorkerClient(ColumnarEngine):
         relations: dict[str, str] = {}
         buffers: list[Buffer] = []
         overlays: list[list[object]] = []
+        if len(query.tables) > 1:
+            self._feed.collect(*(self._feed.tables[table.storage_id] for table in query.tables))
         for table in query.tables:
             fed = self._feed.tables[table.storage_id]
             whole = query.whole and table.storage_id in query.arrays
@@ -534,7 +538,7 @@ class WorkerClient(ColumnarEngine):
         runs, changes = self._feed.delta(fed)
         storage_id = fed.table.storage_id
         messages: list[tuple[Header, list[Buffer]]] = [
-            ({"op": "run", "storage_id": storage_id, "path": path}, []) for path in runs
+            ({"op": "run", "storage_id": storage_id, "path": kept.path, "draft": kept.draft}, []) for kept in runs
         ]
         for part in frames.portions(changes):
             buffers = frames.encode_pairs(part)
@@ -544,15 +548,6 @@ class WorkerClient(ColumnarEngine):
             messages[-1][0]["reached"] = fed.reached
         for header, buffers in messages:
             self._write(header, buffers)
-
-    def _keep_run(self, path: str) -> str | None:
-        """A second name for a bulk run's file, in the worker's directory; the worker removes it."""
-        kept = os.path.join(self.spill_directory, f"run-{next(self._run_names)}")
-        try:
-            os.link(path, kept)
-        except OSError:  # merged and removed meanwhile, or another file system: its keys go one by one
-            return None
-        return kept
 
     def _durable(self, lsn: int) -> None:
         """Keeps the feed's hold young without being asked by a query: soon after many commits, a second after few."""
@@ -573,7 +568,21 @@ class WorkerClient(ColumnarEngine):
             self._push_all()
 
     def _push_all(self) -> None:
-        self._push_next(deque(self._feed.settle()))
+        if self._settling is None:
+            self._settling = self._feed.settle()
+            self._settle_next()
+
+    def _settle_next(self) -> None:
+        """A few thousand changed keys in a turn of the loop; then what is to be sent."""
+        if self._settling is None:
+            return
+        settling, self._settling = self._settling, None
+        if next(settling, self) is None:
+            self._settling = settling
+            asyncio.get_running_loop().call_soon(self._settle_next)
+            return
+        self.drafts.discard_overdue()
+        self._push_next(deque(self._feed.due))
 
     def _push_next(self, due: deque[FedTable]) -> None:
         """One table in a turn of the loop: others get theirs meanwhile."""
@@ -755,6 +764,8 @@ class WorkerClient(ColumnarEngine):
             self._hearing.note_answer(header["id"], self.process_id or 0)
         elif operation == "applied":
             self._unapplied -= header["bytes"]
+        elif operation in ("draft_grown", "draft_lost"):
+            self.drafts.on_answer(header)
         elif operation in ("loaded", "lost"):
             self._useless = 0
             self._table_answer(header)
@@ -794,8 +805,7 @@ class WorkerClient(ColumnarEngine):
             lsn: Any = header["lsn"]
             self._feed.tables[storage_id].built = bool(header["built"])
             self._feed.tables[storage_id].loaded = now()
-            for path in self._feed.note_loaded(storage_id, lsn):
-                os.unlink(path)
+            self._feed.note_loaded(storage_id, lsn)
             self._push_soon()
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
@@ -829,6 +839,10 @@ class WorkerClient(ColumnarEngine):
             # It may take the kernel a moment to give its memory back: not on the event loop.
             self._ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
             self._ended.add_done_callback(self._forget_readers)
+        if self._settling is not None:
+            self._settling.close()
+            self._settling = None
+        self.drafts.clear()
         self._feed.clear()
         self._versions.clear()
         self._unapplied = 0

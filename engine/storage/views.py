@@ -61,6 +61,9 @@ class Layer(Protocol):
         """About how many keys of a storage id more there are than without the layer; `below` reads what is under it."""
 
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
+    def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """(LSN, keys) of every commit with after < LSN <= upto, in LSN order, without what is in bulk runs."""
+
     def newest(self) -> Iterator[tuple[Column, Column]]:
         """Everything as it is at the layer's end: batches of keys (binary arrays) and values (NULL for a deletion);
         later ones overwrite earlier ones."""
