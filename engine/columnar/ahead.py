@@ -69,6 +69,7 @@ class BackgroundBuild:
         """Tables have changed, or are new."""
         for item in changes.values():
             if isinstance(item, Table):
+                self._worker.has_copy(item)  # columns that have come or gone do so in the worker
                 if columnar_of(item) == "on":
                     self.add((item,))
                 elif columnar_of(item) == "off":

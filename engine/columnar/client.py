@@ -52,6 +52,7 @@ from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarEngine, ColumnarQuery, RowEncoding, VirtualContent
 from engine.columnar.literals import fill
 from engine.columnar.request import Request
+from engine.columnar.reshape import reshape_commands
 from engine.columnar.result_streams import (
     ALONE_PATIENCE,
     OPENING_PAUSE,
@@ -454,17 +455,19 @@ class WorkerClient(ColumnarEngine):
 
     def _has(self, table: Table) -> bool:
         fed = self._feed.tables.get(table.storage_id)
-        if fed is None or not fed.ready or not fed.serves(table):
+        if fed is None or not fed.ready:
             return False
-        if len(table.layouts) > len(fed.table.layouts):
-            if [c.number for c in table.columns] != [c.number for c in fed.table.columns]:
-                return False
-            fed.table = table
-            self._write({"op": "describe", "table": describe_table(table)})
+        if len(table.layouts) <= len(fed.table.layouts):
+            return fed.serves(table)
+        description = describe_table(table)
+        if reshape_commands(describe_table(fed.table), description) is None:
+            return False
+        fed.table = table
+        self._write({"op": "describe", "table": description})
         return True
 
     def has_copy(self, table: Table) -> bool:
-        """Whether the worker has the table, with all its columns."""
+        """Whether the worker has the table, with all its columns, those included that it is told to add."""
         return self.running and self._has(table)
 
     def build_ahead(self, table: Table) -> None:

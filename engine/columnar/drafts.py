@@ -192,8 +192,9 @@ class Drafts:
             log.info("the columns of a bulk load are made after it: %s", header["message"])
             self.discard(draft)
         else:
-            draft.rows = header["rows"]
-            self._give_part(draft)
+            more, draft.rows = header["rows"] > draft.rows, header["rows"]
+            if more:
+                self._give_part(draft)
 
     def finish(self, draft: Draft, run: BulkRun) -> None:
         """The run is complete, and its transaction has it."""

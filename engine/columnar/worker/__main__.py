@@ -4,7 +4,7 @@
                                                           ready    {watchers: ids of threads that only read or look,
                                                                     tables: storage ids that the file has}
     load      a table: bring it to what LMDB has          loaded   {storage_id, lsn, built}  or  lost {...}
-    describe  a table has a new row layout
+    describe  a table has a new row layout, with columns that come or go
     apply     changed keys with their new values          applied  {bytes}            or  lost
     run       the same, as a bulk run's file, which the worker removes when it has applied it,
               with the number of its draft (0: none)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 from catalog import types
 from catalog.schema import Table
 from catalog.types.text import has_blanks
-from engine.columnar.descriptions import table_of
+from engine.columnar.descriptions import table_of, text_of
 from engine.columnar.frames import Pairs
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
 from engine.storage.columns import takes_shapes
@@ -125,11 +124,6 @@ def hold_table(description: Any, token: str, *, whole: bool = False) -> HeldTabl
     held = HeldTable(table, RowCodec(table), KeyPlan(table), "", arrays, padded, whole, text, token)
     held.columns = ", ".join(name for name, _ in column_types(held))
     return held
-
-
-def text_of(description: Any) -> str:
-    """A description as text, equal for tables that are the same in every respect."""
-    return json.dumps({name: part for name, part in description.items() if name != "bases"}, sort_keys=True)
 
 
 def column_types(held: HeldTable, whole: bool | None = None) -> list[tuple[str, str]]:

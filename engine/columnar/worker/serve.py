@@ -198,7 +198,11 @@ class Server:
         self._send({"op": "loaded", "storage_id": description["storage_id"], "lsn": lsn, "built": built}, ())
 
     def _describe(self, header: Header, buffers: list[memoryview]) -> None:
-        self._tables.describe_again(header["table"])
+        description: Any = header["table"]
+        try:
+            self._tables.describe_again(description)
+        except Exception as error:
+            self._lose(description["storage_id"], error)
         self._saving.note_change()
 
     def _apply(self, header: Header, buffers: list[memoryview]) -> None:

@@ -18,6 +18,7 @@ name it get the error, and the engine loads it again when it is next asked for.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -27,9 +28,10 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.errors import SqlError
-from engine.columnar.descriptions import table_of
+from engine.columnar.descriptions import definitions, table_of, text_of
 from engine.columnar.frames import Pairs
 from engine.columnar.interface import UdfSignature, whole_signature
+from engine.columnar.reshape import reshape_commands
 from engine.columnar.worker.columns_file import Saved, table_name
 from engine.columnar.worker.drafts import Draft
 from engine.columnar.worker.held_table import (
@@ -42,7 +44,6 @@ from engine.columnar.worker.held_table import (
     larger_tables,
     prefetch,
     rows_as_held,
-    text_of,
     transaction,
 )
 from engine.storage.columns import ShapedArray
@@ -100,7 +101,7 @@ class Tables:
         has nothing that is later than what is durable."""
         storage_id = description["storage_id"]
         found = self._found.get(storage_id)
-        if found is not None and (found.token, found.description) == (token, text_of(description)):
+        if found is not None and found.token == token and self._fits(found, description):
             del self._found[storage_id]
             held = self._held[storage_id] = hold_table(description, token, whole=found.whole)
             held.lsn = found.lsn
@@ -108,6 +109,12 @@ class Tables:
         if known is None or not token or known.lsn > durable:
             return None
         return known if (known.token, known.description) == (token, text_of(description)) else None
+
+    def _fits(self, found: Saved, description: Any) -> bool:
+        """Whether a table of the file is as it is described, or has been made so."""
+        if not set(map(tuple, json.loads(found.description)["types"])) <= definitions(description):
+            return False
+        return self._reshape(found.description, description, found.whole)
 
     def _catch_up(self, held: HeldTable, lmdb_path: str) -> int | None:
         """Applies what has been flushed since the LSN that the table has reached. None where nobody knows what that
@@ -161,11 +168,27 @@ class Tables:
         ]
 
     def describe_again(self, description: Any) -> None:
-        """Takes a new description of a table whose columns stay (a new row layout)."""
+        """Takes a new description of a table that can be made the one described (engine/columnar/reshape.py)."""
         held = self._held.get(description["storage_id"])
-        if held is not None:  # else it is lost: the engine has been told
-            again = self._held[held.table.storage_id] = hold_table(description, held.token, whole=held.whole)
-            again.lsn = held.lsn
+        if held is None:
+            return  # lost: the engine has been told
+        again = hold_table(description, held.token, whole=held.whole)
+        if not self._reshape(held.description, description, held.whole):
+            raise SqlError("XX000", f"columnar table {held.table.storage_id} has to be built again")
+        again.lsn = held.lsn
+        self._held[held.table.storage_id] = again
+
+    def _reshape(self, text: str, description: Any, whole: bool) -> bool:
+        """Makes the columns of a table those of a description. False where that cannot be."""
+        if text == text_of(description):
+            return True
+        commands = reshape_commands(json.loads(text), description, whole)
+        if commands is None:
+            return False
+        with transaction(self._connection):
+            for command in commands:
+                self._connection.execute(f"ALTER TABLE {table_name(description['storage_id'])} {command}")
+        return True
 
     def apply_all(self, storage_id: int, parts: Iterator[Pairs]) -> None:
         """The delta in parts. A table without rows, which a bulk load has filled, needs no look for keys that go."""
