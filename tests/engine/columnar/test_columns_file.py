@@ -205,7 +205,8 @@ class Place:
 
 
 STEPS: list[Callable[[Place], Awaitable[None]]] = [
-    *[Place.change] * 6, *[Place.change_many] * 2, *[Place.load_many] * 2, Place.flush, Place.flush, Place.save, Place.save, Place.push,
+    *[Place.change] * 6, *[Place.change_many] * 2, *[Place.load_many] * 2,
+    Place.flush, Place.flush, Place.save, Place.save, Place.push,
     Place.kill, Place.lose_file, Place.restart, Place.restart_after_kill, Place.check, Place.check,
 ]  # fmt: skip
 
@@ -367,7 +368,7 @@ async def test_a_file_that_ends_workers_is_not_used_for_ever(place: Place, monke
     await filled(place)
     await place.kill()
     client = place.database.client
-    client._useless = 2
+    client._process.useless = 2
     await place.check()
     assert built(place) == EVERY
 

@@ -79,7 +79,7 @@ class Statements:
 
     async def all(self, run: Callable[[Coroutine[object, object, object]], Awaitable[object]]) -> None:
         table = self._table()
-        for made in (self._load, self._apply, self._describe, self._run, self._drop):
+        for made in (self._load, self._apply, self._describe, self._run, self._draft, self._drop):
             await run(made(table))
         for _ in range(VERSIONS_KEPT + 1):
             self._version += 1
@@ -124,6 +124,26 @@ class Statements:
         writer.add(pa.array(list(rows), pa.binary()), pa.array(list(rows.values()), pa.binary()))
         await self.database.durable(self.database.store.sequence(Edits({}, [writer.finish().reference]), 0, 1))
         await self._same(self._of(table, "SELECT max(c1), min(c2) FROM {t} AS x"), [(999, "applied")])
+
+    async def _draft(self, table: Table) -> None:
+        """Two loads with drafts, of which the second is not committed."""
+        for first, committed in ((2000, True), (3000, False)):
+            writer = self.database.store.new_run()
+            columns = self.database.client.drafts.of_load(table)
+            assert columns is not None
+            for start in range(first, first + 200, 50):
+                rows = self.database.writes(table, *((n, "drafted") for n in range(start, start + 50)))
+                writer.add(pa.array(list(rows), pa.binary()), pa.array(list(rows.values()), pa.binary()))
+                columns.look(writer)
+                await asyncio.sleep(0.01)
+            run = writer.finish()
+            columns.keep(writer, run)
+            if committed:
+                self.database.client.drafts.expect([run])
+                await self.database.durable(self.database.store.sequence(Edits({}, [run.reference]), 0, 1))
+            else:
+                run.discard()
+            await self._same(self._of(table, "SELECT max(c1), min(c2) FROM {t} AS x"), [(2199, "applied")])
 
     async def _drop(self, table: Table) -> None:
         self.database.client.forget(table.storage_id)

@@ -159,7 +159,7 @@ async def test_a_query_that_finds_no_memory_without_neighbours_runs_once(
 ) -> None:
     sent: list[object] = []
     write = database.client._write
-    monkeypatch.setattr(database.client, "_memory_limit", 64 << 20)
+    monkeypatch.setattr(database.client._process, "_memory_limit", 64 << 20)
 
     def note(header: dict[str, object], buffers: Sequence[Any] = ()) -> None:
         if header["op"] == "query":
