@@ -3,7 +3,7 @@
     generate/         an analysed tree -> DuckDB SQL
     worker/           the process: its tables, its queries, its limits
     interface.py      the path as sessions see it
-    client.py         the engine's side: sends queries (request.py) to the worker;  worker_process.py  starts and ends it
+    client.py         the engine's side: sends queries (request.py);  worker_process.py  starts and ends the worker
     result_streams.py results of queries, and which of these are sent again
     feed.py           which changes each of the worker's tables still lacks; every query first sends them
     ahead.py          tables that a commit filled in bulk are sent before a query asks for them

@@ -127,7 +127,7 @@ class WorkerClient(ColumnarEngine):
             threads,
             spill,
             keep,
-            receive=lambda header, buffers: self._receive(header, buffers),
+            receive=self._receive,
             on_start=self._take_up,
             on_loss=self._note_loss,
             on_exit=self._forget_readers,
@@ -139,7 +139,7 @@ class WorkerClient(ColumnarEngine):
         """What tables there are."""
         self.background = BackgroundBuild(self)
         self.virtual_content = virtual_content
-        self.drafts = Drafts(self.spill_directory, lambda header: self._write(header), lambda: self.running, self.start)
+        self.drafts = Drafts(self.spill_directory, self._write, lambda: self.running, self.start)
         self._feed = self.drafts.feed = Feed(store, self.drafts)
         self._settling: Generator[None, None, None] | None = None  # of the feed: what is left of it
         self._loads: dict[int, asyncio.Future[None]] = {}
