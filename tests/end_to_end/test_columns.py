@@ -7,6 +7,7 @@ import signal
 import time
 
 import psycopg
+import pytest
 
 from tests.oracle import PostgresServer
 from tests.server import ShoalServer
@@ -201,3 +202,37 @@ def test_what_was_altered_while_no_worker_ran_is_altered_in_the_file(private_sho
         rows = "SELECT count(*), sum(m), count(*) FILTER (WHERE u = 'blue') FROM kept"
         assert connection.execute(rows).fetchone() == (5100, 25510, 100)
         assert shown(connection, "kept") == ("auto", "ready", "file")
+
+
+FILLS = {
+    "INSERT ... SELECT": "INSERT INTO {t} SELECT i, i % 7 FROM generate_series(0, 149999) i",
+    "CREATE TABLE AS": "DROP TABLE {t}; CREATE TABLE {t} AS SELECT i AS id, i % 7 AS n FROM generate_series(0, 149999) i",
+    "COPY, with changes of some of the rows": None,
+}
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_rows_that_come_in_bulk_in_a_transaction_with_others(private_shoal: ShoalServer, partitioned: bool) -> None:
+    """While the worker runs: seen in the transaction, by nobody else before its commit, and by everybody after it."""
+    expected = (150_001, sum(n % 7 for n in range(150_000)) + 1006)
+    with connect(private_shoal) as connection, connect(private_shoal) as other:
+        assert connection.execute("SELECT count(*) FROM generate_series(1, 100000) i GROUP BY i % 2").fetchall()
+        for number, (name, fill) in enumerate(FILLS.items()):
+            table = f"filled{number}"
+            if partitioned and "CREATE" not in name:
+                connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n int) PARTITION BY RANGE (id)".encode())
+                connection.execute(f"CREATE TABLE {table}_a PARTITION OF {table} DEFAULT".encode())
+            else:
+                connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n int)".encode())
+            with connection.transaction():
+                if fill is not None:
+                    connection.execute(fill.format(t=table).encode())
+                else:
+                    load(connection, table, 0, 150_000)
+                connection.execute(f"UPDATE {table} SET n = n + 1 WHERE id IN (5, 100000)".encode())
+                connection.execute(f"INSERT INTO {table} VALUES (1000000, 1004)".encode())
+                assert connection.execute(SUM.format(table).encode()).fetchone() == expected
+                if "CREATE" not in name:
+                    assert other.execute(SUM.format(table).encode()).fetchone() == (0, None)
+            for each in (connection, other):
+                assert each.execute(SUM.format(table).encode()).fetchone() == expected, name

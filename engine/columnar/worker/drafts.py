@@ -8,6 +8,9 @@ these to its file at once and lets go of their memory; what is left over waits f
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import Any
@@ -15,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.errors import SqlError
-from engine.columnar.worker.columns_file import SCHEMA
+from engine.columnar.worker.columns_file import LEAST_FREE, SCHEMA
 from engine.columnar.worker.held_table import (
     HeldTable,
     definition,
@@ -65,10 +68,12 @@ class Drafts:
 
     def grow(self, number: int, upto: int, rows: int) -> int | None:
         """Adds about so many rows of those that the file has up to a byte. Returns how many there are then, None for a
-        draft that is not here."""
+        draft that is not here. Raises OSError where the disk has little room."""
         draft = self._drafts.get(number)
         if draft is None:
             return None
+        if shutil.disk_usage(os.path.dirname(draft.path)).free < LEAST_FREE:  # the rows themselves are to have it
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), draft.path)
         parts = [] if draft.rest is None else [draft.rest]
         taken = 0
         for batch in _batches(draft, upto):

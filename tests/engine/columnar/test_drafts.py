@@ -376,6 +376,18 @@ def test_a_part_takes_no_more_rows_than_it_is_told(worker: tuple[Any, Tables, Dr
     assert drafts.grow(2, written[1], 25) is None
 
 
+def test_a_disk_with_little_room_takes_no_draft(
+    worker: tuple[Any, Tables, Drafts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, drafts = worker
+    writer = BulkRunWriter(str(tmp_path / "run"))
+    drafts.begin(1, describe_table(TABLE), writer.path)
+    add(writer, TABLE, [(1, "x")])
+    monkeypatch.setattr("engine.columnar.worker.drafts.LEAST_FREE", 1 << 60)
+    with pytest.raises(OSError, match="No space"):
+        drafts.grow(1, writer.written[1], 25)
+
+
 def test_an_array_that_is_no_list_is_noticed(worker: tuple[Any, Tables, Drafts], tmp_path: Path) -> None:
     _, _, drafts = worker
     writer = BulkRunWriter(str(tmp_path / "run"))
