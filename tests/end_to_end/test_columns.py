@@ -206,7 +206,8 @@ def test_what_was_altered_while_no_worker_ran_is_altered_in_the_file(private_sho
 
 FILLS = {
     "INSERT ... SELECT": "INSERT INTO {t} SELECT i, i % 7 FROM generate_series(0, 149999) i",
-    "CREATE TABLE AS": "DROP TABLE {t}; CREATE TABLE {t} AS SELECT i AS id, i % 7 AS n FROM generate_series(0, 149999) i",
+    "CREATE TABLE AS": "DROP TABLE {t};"
+    " CREATE TABLE {t} AS SELECT i AS id, i % 7 AS n FROM generate_series(0, 149999) i",
     "COPY, with changes of some of the rows": None,
 }
 
