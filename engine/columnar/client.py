@@ -511,9 +511,10 @@ class WorkerClient(ColumnarEngine):
             self._feed.forget(storage_id)
             self._write({"op": "drop", "storage_id": storage_id})
 
-    def _push(self, fed: FedTable) -> None:
-        """Sends what the worker's table lacks; the last message says which LSN it has reached with it."""
-        runs, changes = self._feed.delta(fed)
+    def _push(self, fed: FedTable, whole: bool = True) -> None:
+        """Sends what the worker's table lacks; the last message says which LSN it has reached with it. What nobody
+        waits for need not be sent as a whole."""
+        runs, changes = self._feed.delta(fed, whole)
         storage_id = fed.table.storage_id
         messages: list[tuple[Header, list[Buffer]]] = [
             ({"op": "run", "storage_id": storage_id, "path": kept.path, "draft": kept.draft}, []) for kept in runs
@@ -522,7 +523,7 @@ class WorkerClient(ColumnarEngine):
             buffers = frames.encode_pairs(part)
             self._unapplied += sum(memoryview(buffer).nbytes for buffer in buffers)
             messages.append(({"op": "apply", "storage_id": storage_id}, buffers))
-        if messages:
+        if messages and not fed.pending:
             messages[-1][0]["reached"] = fed.reached
         for header, buffers in messages:
             self._write(header, buffers)
@@ -567,7 +568,9 @@ class WorkerClient(ColumnarEngine):
         if due and self._process.frames is not None and self._unapplied < UNSENT_LIMIT:
             fed = due.popleft()
             if self._feed.tables.get(fed.table.storage_id) is fed:
-                self._push(fed)
+                self._push(fed, whole=False)
+                if fed.pending:
+                    due.append(fed)
             if due:
                 asyncio.get_running_loop().call_soon(self._push_next, due)
 

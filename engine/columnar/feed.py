@@ -31,6 +31,7 @@ that changed before or after the run comes with its value as of D in any case.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.errors import SqlError
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 PUSH_LSNS = 500
 PUSH_SECONDS = 1.0
-PUSH_KEYS = 2_500  # pending keys of one table that are sent without waiting for a query: some 3 ms of the loop's time
+PUSH_KEYS = 2_500  # pending keys of one table that are sent without waiting for a query, so many in a turn: some 3 ms
 STEP_KEYS = 5_000  # changed keys that are given to their tables in one turn of the loop: a millisecond or two
 
 Changes = dict[bytes, bytes | None]
@@ -90,7 +91,7 @@ class FedTable:
         self.table = table
         self.store = store
         self.reached = store.flushed_lsn
-        self.pending: set[bytes] = set()
+        self.pending: dict[bytes, None] = {}  # keys in the order in which they have changed
         self.early: list[tuple[int, bytes]] = []
         self.runs: list[tuple[int, KeptRun]] = []  # with their LSNs: bulk runs to be applied first, oldest first
         self.built = self.ready = False
@@ -101,7 +102,7 @@ class FedTable:
     def note(self, changes: Iterable[tuple[int, bytes]]) -> None:
         """Takes LSNs and keys of changes."""
         if self.ready:
-            self.pending.update(key for _, key in changes)
+            self.pending.update((key, None) for _, key in changes)
         else:
             self.early.extend(changes)
 
@@ -199,7 +200,7 @@ class Feed:
             fed = find(key[:PREFIX_BYTES])
             if fed is not None and fed.reached < lsn:
                 if fed.ready:
-                    fed.pending.add(key)
+                    fed.pending[key] = None
                 else:
                     fed.early.append((lsn, key))
 
@@ -225,9 +226,10 @@ class Feed:
                 self._keeper.release(kept)
         fed.runs = [(at, kept) for at, kept in fed.runs if at > lsn]
 
-    def delta(self, fed: FedTable) -> tuple[list[KeptRun], list[tuple[bytes, bytes | None]]]:
+    def delta(self, fed: FedTable, whole: bool = True) -> tuple[list[KeptRun], list[tuple[bytes, bytes | None]]]:
         """Everything that the worker's table lacks as of D, which counts as sent from now on: bulk runs, to be applied
-        first and in order, and keys with their values."""
+        first and in order, and keys with their values. Where that is not wanted as a whole, some keys stay in `pending`:
+        until they are sent the table is none of any moment, and no query reads it."""
         self.collect(fed)
         runs, fed.runs = fed.runs, []
         kept_runs = [kept for _, kept in runs]
@@ -235,9 +237,13 @@ class Feed:
             return kept_runs, []
         get = fed.store.current.get
         # In the order of keys, as LMDB and the row path have it: rows without a key keep the order of their INSERTs.
-        changes = [(key, get(key)) for key in sorted(fed.pending)]
-        fed.pending = set()
-        return kept_runs, changes
+        if whole or len(fed.pending) <= PUSH_KEYS:
+            keys, fed.pending = sorted(fed.pending), {}
+        else:
+            keys = sorted(islice(fed.pending, PUSH_KEYS))
+            for key in keys:
+                del fed.pending[key]
+        return kept_runs, [(key, get(key)) for key in keys]
 
     @property
     def late_since(self) -> int | None:
