@@ -228,8 +228,8 @@ class Feed:
 
     def delta(self, fed: FedTable, whole: bool = True) -> tuple[list[KeptRun], list[tuple[bytes, bytes | None]]]:
         """Everything that the worker's table lacks as of D, which counts as sent from now on: bulk runs, to be applied
-        first and in order, and keys with their values. Where that is not wanted as a whole, some keys stay in `pending`:
-        until they are sent the table is none of any moment, and no query reads it."""
+        first and in order, and keys with their values. Where that is not wanted as a whole, some keys stay in
+        `pending`: until they are sent the table is none of any moment, and no query reads it."""
         self.collect(fed)
         runs, fed.runs = fed.runs, []
         kept_runs = [kept for _, kept in runs]
