@@ -35,7 +35,7 @@ from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
-    from engine.bulk.session import BulkSession, LoadColumns
+    from engine.bulk.session import BulkSession, ColumnMaker
     from engine.bulk.thread import BulkThread
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
@@ -141,7 +141,7 @@ class BulkInsert:
         encoder: TableEncoder,
         targets: dict[int, Target],
         duplicate: MakeError | None = None,
-        columns: LoadColumns | None = None,
+        columns: ColumnMaker | None = None,
     ) -> None:
         self.encoder = encoder
         self._columns = columns
@@ -159,7 +159,7 @@ class BulkInsert:
         duplicate: MakeError | None = None,
         *,
         alone: bool = False,
-        columns: LoadColumns | None = None,
+        columns: ColumnMaker | None = None,
     ) -> BulkInsert:
         """`duplicate` makes the error of a key that is there twice; by default it is that of INSERT. `alone`: nobody
         else can write to the table, and `claim` has nothing to do. `columns`: what makes columns of the rows."""

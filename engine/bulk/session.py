@@ -34,7 +34,7 @@ class _Other(Protocol):
     def transaction(self) -> Transaction | None: ...
 
 
-class LoadColumns(Protocol):
+class ColumnMaker(Protocol):
     """What makes columns of a load's rows while it runs (engine/columnar/drafts.py)."""
 
     def look(self, writer: BulkRunWriter) -> None: ...
@@ -43,7 +43,7 @@ class LoadColumns(Protocol):
 
 
 class _Drafts(Protocol):
-    def of_load(self, table: Table) -> LoadColumns | None: ...
+    def of_load(self, table: Table) -> ColumnMaker | None: ...
 
 
 class _Columnar(Protocol):

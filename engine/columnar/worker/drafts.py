@@ -34,7 +34,7 @@ GROUP_ROWS = 122_880  # of DuckDB's row groups
 _BEGINNING = 8  # bytes of the file before its first message
 
 
-class Draft:
+class DraftTable:
     """One draft. `rows`: how many it has, those in `rest` included."""
 
     def __init__(self, number: int, held: HeldTable, path: str) -> None:
@@ -54,15 +54,15 @@ class Draft:
         return rows_as_held(self.held, self.held.batches.decode(values), keys)
 
 
-class Drafts:
+class DraftTables:
     """All drafts, by their numbers. Used by the applier alone."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._drafts: dict[int, Draft] = {}
+        self._drafts: dict[int, DraftTable] = {}
 
     def begin(self, number: int, description: Any, path: str) -> None:
-        draft = Draft(number, hold_table(description, ""), path)
+        draft = DraftTable(number, hold_table(description, ""), path)
         self._connection.execute(f"CREATE TABLE {draft.name} ({definition(draft.held)})")
         self._drafts[number] = draft
 
@@ -92,24 +92,24 @@ class Drafts:
             draft.rest = whole.slice(groups)
         return draft.rows
 
-    def take(self, number: int) -> Draft | None:
+    def take(self, number: int) -> DraftTable | None:
         """The draft, which is to be adopted or dropped."""
         return self._drafts.pop(number, None)
 
-    def finish(self, draft: Draft) -> None:
+    def finish(self, draft: DraftTable) -> None:
         """Adds what the draft lacks of its run, whose file is complete."""
         with transaction(self._connection), closing(prefetch(larger_tables(_left(draft)))) as parts:
             for rows in parts:
                 insert_rows(self._connection, draft.name, draft.held, rows)
 
-    def drop(self, draft: Draft) -> None:
+    def drop(self, draft: DraftTable) -> None:
         """Drops its table, if it is there."""
         draft.rest = None
         with suppress(Exception):  # a database that takes no more statements ends the worker elsewhere
             self._connection.execute(f"DROP TABLE IF EXISTS {draft.name}")
 
 
-def _batches(draft: Draft, upto: int) -> Iterator[Any]:
+def _batches(draft: DraftTable, upto: int) -> Iterator[Any]:
     """The batches of its file from its place up to a byte."""
     with pa.memory_map(draft.path) as source:
         if draft.place == _BEGINNING:
@@ -125,7 +125,7 @@ def _batches(draft: Draft, upto: int) -> Iterator[Any]:
             yield batch
 
 
-def _left(draft: Draft) -> Iterator[pa.Table]:
+def _left(draft: DraftTable) -> Iterator[pa.Table]:
     """The rows that its table lacks."""
     if draft.rest is not None:
         yield draft.rest

@@ -23,7 +23,7 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.columns_file import Saving, is_damage
 from engine.columnar.worker.database import is_fatal, open_with_columns, pinned_cursor
-from engine.columnar.worker.drafts import Draft, Drafts
+from engine.columnar.worker.drafts import DraftTable, DraftTables
 from engine.columnar.worker.held_table import read_run
 from engine.columnar.worker.query import (
     Interrupter,
@@ -55,7 +55,7 @@ class Server:
         self._taken = 0  # frames, as which work comes
         self._database, self._file = open_with_columns(room, threads)
         self._tables = Tables(self._database, self._need, self._file.tables)
-        self._drafts = Drafts(self._database)
+        self._drafts = DraftTables(self._database)
         self._saving = Saving(room.save_after)
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
@@ -227,7 +227,7 @@ class Server:
         finally:
             os.unlink(path)
 
-    def _adopt(self, storage_id: int, draft: Draft) -> bool:
+    def _adopt(self, storage_id: int, draft: DraftTable) -> bool:
         """Whether the draft has taken the place of its run."""
         try:
             self._drafts.finish(draft)

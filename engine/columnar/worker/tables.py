@@ -33,7 +33,7 @@ from engine.columnar.frames import Pairs
 from engine.columnar.interface import UdfSignature, whole_signature
 from engine.columnar.reshape import reshape_commands
 from engine.columnar.worker.columns_file import Saved, table_name
-from engine.columnar.worker.drafts import Draft
+from engine.columnar.worker.drafts import DraftTable
 from engine.columnar.worker.held_table import (
     HeldTable,
     column_types,
@@ -205,7 +205,7 @@ class Tables:
     def _is_empty(self, storage_id: int) -> bool:
         return self._connection.execute(f"SELECT 1 FROM {table_name(storage_id)} LIMIT 1").fetchone() is None
 
-    def adopt(self, storage_id: int, draft: Draft) -> bool:
+    def adopt(self, storage_id: int, draft: DraftTable) -> bool:
         """Applies a bulk run of which a draft has all rows. False where the draft is not made for this table."""
         held = self._held.get(storage_id)
         if held is None or (held.description, held.whole) != (draft.held.description, draft.held.whole):

@@ -20,7 +20,7 @@ from engine.columnar.ahead import announce
 from engine.columnar.descriptions import describe_table
 from engine.columnar.worker.columns_file import ColumnsFile
 from engine.columnar.worker.database import open_database, open_with_columns
-from engine.columnar.worker.drafts import Drafts
+from engine.columnar.worker.drafts import DraftTables
 from engine.columnar.worker.room import Room
 from engine.columnar.worker.tables import Tables
 from engine.storage.columns import ShapedArray
@@ -324,9 +324,9 @@ async def test_a_draft_of_a_table_that_is_dropped_goes(database: Database) -> No
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterator[tuple[Any, Tables, Drafts]]:
+def worker(tmp_path: Path) -> Iterator[tuple[Any, Tables, DraftTables]]:
     connection = open_database(256 << 20, 2, str(tmp_path))
-    yield connection, Tables(connection, lambda _: None), Drafts(connection)
+    yield connection, Tables(connection, lambda _: None), DraftTables(connection)
     connection.close()
 
 
@@ -339,7 +339,11 @@ def add(writer: BulkRunWriter, table: Table, rows: Iterable[tuple[object, ...]])
 @pytest.mark.parametrize("rows_before", [0, 1])
 @pytest.mark.parametrize("grown", [0, 1, 3])
 def test_a_draft_is_adopted_whatever_it_lacks(
-    worker: tuple[Any, Tables, Drafts], tmp_path: Path, rows_before: int, grown: int, monkeypatch: pytest.MonkeyPatch
+    worker: tuple[Any, Tables, DraftTables],
+    tmp_path: Path,
+    rows_before: int,
+    grown: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("engine.columnar.worker.drafts.GROUP_ROWS", 100)
     connection, tables, drafts = worker
@@ -363,7 +367,7 @@ def test_a_draft_is_adopted_whatever_it_lacks(
     assert found == (280, sum(range(280)), "r99", 280)
 
 
-def test_a_part_takes_no_more_rows_than_it_is_told(worker: tuple[Any, Tables, Drafts], tmp_path: Path) -> None:
+def test_a_part_takes_no_more_rows_than_it_is_told(worker: tuple[Any, Tables, DraftTables], tmp_path: Path) -> None:
     _, _, drafts = worker
     writer = BulkRunWriter(str(tmp_path / "run"))
     drafts.begin(1, describe_table(TABLE), writer.path)
@@ -377,7 +381,7 @@ def test_a_part_takes_no_more_rows_than_it_is_told(worker: tuple[Any, Tables, Dr
 
 
 def test_a_disk_with_little_room_takes_no_draft(
-    worker: tuple[Any, Tables, Drafts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker: tuple[Any, Tables, DraftTables], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, _, drafts = worker
     writer = BulkRunWriter(str(tmp_path / "run"))
@@ -388,7 +392,7 @@ def test_a_disk_with_little_room_takes_no_draft(
         drafts.grow(1, writer.written[1], 25)
 
 
-def test_an_array_that_is_no_list_is_noticed(worker: tuple[Any, Tables, Drafts], tmp_path: Path) -> None:
+def test_an_array_that_is_no_list_is_noticed(worker: tuple[Any, Tables, DraftTables], tmp_path: Path) -> None:
     _, _, drafts = worker
     writer = BulkRunWriter(str(tmp_path / "run"))
     drafts.begin(1, describe_table(ARRAYS), writer.path)
@@ -400,7 +404,7 @@ def test_an_array_that_is_no_list_is_noticed(worker: tuple[Any, Tables, Drafts],
 def test_a_file_with_drafts_begins_without_them(tmp_path: Path) -> None:
     room = Room(256 << 20, str(tmp_path), columns_path=str(tmp_path / "columns.duckdb"))
     connection, file = open_with_columns(room, 1)
-    Drafts(connection).begin(7, describe_table(TABLE), "")
+    DraftTables(connection).begin(7, describe_table(TABLE), "")
     file.save([])
     connection.close()
     connection, file = open_with_columns(room, 1)
