@@ -98,7 +98,7 @@ class DraftTables:
 
     def finish(self, draft: DraftTable) -> None:
         """Adds what the draft lacks of its run, whose file is complete."""
-        with transaction(self._connection), closing(prefetch(larger_tables(_left(draft)))) as parts:
+        with transaction(self._connection), closing(prefetch(larger_tables(_remaining_rows(draft)))) as parts:
             for rows in parts:
                 insert_rows(self._connection, draft.name, draft.held, rows)
 
@@ -125,7 +125,7 @@ def _batches(draft: DraftTable, upto: int) -> Iterator[Any]:
             yield batch
 
 
-def _left(draft: DraftTable) -> Iterator[pa.Table]:
+def _remaining_rows(draft: DraftTable) -> Iterator[pa.Table]:
     """The rows that its table lacks."""
     if draft.rest is not None:
         yield draft.rest

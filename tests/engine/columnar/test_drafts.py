@@ -323,8 +323,11 @@ async def test_a_draft_of_a_table_that_is_dropped_goes(database: Database) -> No
 # ---- in the worker ---------------------------------------------------------------------------------------------------
 
 
+Worker = tuple[Any, Tables, DraftTables]
+
+
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterator[tuple[Any, Tables, DraftTables]]:
+def worker(tmp_path: Path) -> Iterator[Worker]:
     connection = open_database(256 << 20, 2, str(tmp_path))
     yield connection, Tables(connection, lambda _: None), DraftTables(connection)
     connection.close()
@@ -339,7 +342,7 @@ def add(writer: BulkRunWriter, table: Table, rows: Iterable[tuple[object, ...]])
 @pytest.mark.parametrize("rows_before", [0, 1])
 @pytest.mark.parametrize("grown", [0, 1, 3])
 def test_a_draft_is_adopted_whatever_it_lacks(
-    worker: tuple[Any, Tables, DraftTables],
+    worker: Worker,
     tmp_path: Path,
     rows_before: int,
     grown: int,
@@ -367,7 +370,7 @@ def test_a_draft_is_adopted_whatever_it_lacks(
     assert found == (280, sum(range(280)), "r99", 280)
 
 
-def test_a_part_takes_no_more_rows_than_it_is_told(worker: tuple[Any, Tables, DraftTables], tmp_path: Path) -> None:
+def test_a_part_takes_no_more_rows_than_it_is_told(worker: Worker, tmp_path: Path) -> None:
     _, _, drafts = worker
     writer = BulkRunWriter(str(tmp_path / "run"))
     drafts.begin(1, describe_table(TABLE), writer.path)
@@ -381,7 +384,7 @@ def test_a_part_takes_no_more_rows_than_it_is_told(worker: tuple[Any, Tables, Dr
 
 
 def test_a_disk_with_little_room_takes_no_draft(
-    worker: tuple[Any, Tables, DraftTables], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, _, drafts = worker
     writer = BulkRunWriter(str(tmp_path / "run"))
@@ -392,7 +395,7 @@ def test_a_disk_with_little_room_takes_no_draft(
         drafts.grow(1, writer.written[1], 25)
 
 
-def test_an_array_that_is_no_list_is_noticed(worker: tuple[Any, Tables, DraftTables], tmp_path: Path) -> None:
+def test_an_array_that_is_no_list_is_noticed(worker: Worker, tmp_path: Path) -> None:
     _, _, drafts = worker
     writer = BulkRunWriter(str(tmp_path / "run"))
     drafts.begin(1, describe_table(ARRAYS), writer.path)
