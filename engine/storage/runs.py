@@ -117,7 +117,7 @@ class BulkRunWriter:
         """Removes the file, whether or not `finish` was called or has failed. A full disk, where neither file can be
         ended, is a reason more to do so."""
         for part in (self._writer, self._file):
-            with suppress(OSError):
+            with suppress(OSError, pa.ArrowInvalid):  # the latter of one that is closed
                 part.close()
         _remove(self.path)
 

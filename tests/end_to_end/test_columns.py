@@ -103,7 +103,7 @@ def test_a_large_load_starts_the_worker_and_is_in_columns_after_its_commit(priva
             while not server.workers():
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
-        assert shown(connection, "undone") == ("auto", "none", None)
+        assert shown(connection, "undone") is None
         load(connection, "filled", 0, count)
         until(connection, "filled", ("auto", "ready", "rows"))
         expected = (count, sum(n % 7 for n in range(count)))

@@ -23,6 +23,7 @@ from catalog.types import oids
 from catalog.types.base import FormatSettings, TypeRef
 from engine.columnar import result_streams, worker_answers
 from engine.columnar.client import WorkerClient
+from engine.columnar.drafts import KeptRun
 from engine.columnar.feed import FedTable
 from engine.columnar.frames import Buffer, Header
 from engine.columnar.interface import ColumnarQuery, RowEncoding, UdfSignature
@@ -666,9 +667,9 @@ async def test_a_run_that_is_being_flushed_is_not_applied_to_its_own_rows(
     pushed: list[str] = []
     push = database.client._feed.delta
 
-    def delta(fed: FedTable) -> tuple[list[str], list[tuple[bytes, bytes | None]]]:
-        runs, changes = push(fed)
-        pushed.extend([*runs, *(str(key) for key, _ in changes)])
+    def delta(fed: FedTable, whole: bool) -> tuple[list[KeptRun], list[tuple[bytes, bytes | None]]]:
+        runs, changes = push(fed, whole)
+        pushed.extend([*(kept.path for kept in runs), *(str(key) for key, _ in changes)])
         return runs, changes
 
     monkeypatch.setattr(database.client._feed, "delta", delta)
