@@ -35,7 +35,7 @@ from engine.storage.newest import NewestRows
 from engine.storage.runs import BulkRun, BulkRunWriter, DuplicateKey
 
 if TYPE_CHECKING:
-    from engine.bulk.session import BulkSession
+    from engine.bulk.session import BulkSession, ColumnMaker
     from engine.bulk.thread import BulkThread
     from engine.storage.tablespace import Tablespace
     from engine.txn.transaction import Transaction
@@ -138,8 +138,15 @@ class Target:
 class BulkInsert:
     """A bulk insert. `open` runs on the engine's thread, under the locks in the package's text."""
 
-    def __init__(self, encoder: TableEncoder, targets: dict[int, Target], duplicate: MakeError | None = None) -> None:
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        targets: dict[int, Target],
+        duplicate: MakeError | None = None,
+        columns: ColumnMaker | None = None,
+    ) -> None:
         self.encoder = encoder
+        self._columns = columns
         self._duplicate = duplicate or encoder.writer.duplicate
         self._targets = targets
         self._runs: list[BulkRun] = []
@@ -154,13 +161,14 @@ class BulkInsert:
         duplicate: MakeError | None = None,
         *,
         alone: bool = False,
+        columns: ColumnMaker | None = None,
     ) -> BulkInsert:
         """`duplicate` makes the error of a duplicate key, by default that of INSERT. `alone`: no other transaction can
-        write to the table, so `claim` does nothing."""
+        write to the table, so `claim` does nothing. `columns`: makes columns of the rows while they are written."""
         table = encoder.table
         unique = {table.storage_id: bool(table.key_columns)}
         unique.update({index.index.storage_id: index.unique for index in encoder.indexes})
-        bulk = cls(encoder, {}, duplicate)
+        bulk = cls(encoder, {}, duplicate, columns)
         try:
             for storage_id, looked_up in unique.items():
                 store = transaction.tablespace(storage_id)
@@ -180,16 +188,21 @@ class BulkInsert:
         return self._targets[self.encoder.table.storage_id]
 
     def look(self) -> None:
-        """Collects the writes of others. Runs on the engine's thread, before each batch."""
+        """Collects the writes of others, and passes on the rows written here. Runs on the engine's thread, before each
+        batch."""
         for target in self._targets.values():
             if target.watch is not None:
                 target.watch.look()
+        if self._columns is not None and self._table.writer is not None:
+            self._columns.look(self._table.writer)
 
     def unwatch(self) -> None:
         """Stops collecting. Runs at the end of the statement, on the engine's thread."""
         for target in self._targets.values():
             if target.watch is not None:
                 target.watch.close()
+        if self._columns is not None:
+            self._columns.end()
 
     def add(self, rows: RowSet, first_number: int, stored: Column | None = None) -> None:
         """Writes the rows with their index entries. Raises Conflict (23505).
@@ -286,6 +299,9 @@ class BulkInsert:
             written.inserted[self.encoder.table.oid] += self.rows
         transaction.runs.extend(self._runs)
         self._closed = True
+        writer, run = self._table.writer, self._table.run
+        if self._columns is not None and writer is not None and run is not None:
+            self._columns.keep(writer, run)
         for target in self._targets.values():
             for key, value in target.overrides.items():
                 if value is None:

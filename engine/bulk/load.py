@@ -204,7 +204,9 @@ class Load:
             return await self._load_in_bulk(first, pieces, PartitionedInsert(self.session, self.writer))
         if references.concerns_itself(self.encoder.writer):
             return await self._load_singly(first, pieces)
-        return await self._load_in_bulk(first, pieces, await BulkInsert.open(self.transaction, self.encoder))
+        columns = self.session.node.columnar.drafts.of_load(self.plan.table)
+        bulk = await BulkInsert.open(self.transaction, self.encoder, columns=columns)
+        return await self._load_in_bulk(first, pieces, bulk)
 
     # --- row by row ----------------------------------------------------------------------------------------------
 

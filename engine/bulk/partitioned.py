@@ -127,7 +127,8 @@ class PartitionedInsert:
         await session.lock_table(transaction, table.oid, ROW_EXCLUSIVE)
         encoder = TableEncoder(session.catalog, table, session.key.format)
         encoder.writer.row_shown = leaf.writer.row_shown
-        bulk = await BulkInsert.open(transaction, encoder)
+        columns = session.node.columnar.drafts.of_load(table)
+        bulk = await BulkInsert.open(transaction, encoder, columns=columns)
         self._parts[table.oid] = _Part(session, leaf, encoder, bulk)
 
     def _add(

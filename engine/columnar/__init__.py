@@ -3,10 +3,12 @@
     generate/         an analysed tree -> DuckDB SQL
     worker/           the process: its tables, its queries, its limits
     interface.py      the path as sessions see it
-    client.py         the engine's side: starts the worker, sends queries (request.py)
+    client.py         the engine's side: sends queries (request.py);  worker_process.py  starts and ends the worker
     result_streams.py results of queries, and which of these are sent again
     feed.py           which changes each of the worker's tables still lacks; every query first sends them
     ahead.py          tables that a commit filled in bulk are sent before a query asks for them
+    drafts.py         columns of a bulk load's rows, made while the load runs
+    reshape.py        columns that ALTER TABLE adds or drops, in a table that the worker has
     frames.py         the frames between the two processes;  frame_protocol.py  the engine's end of their socket
     descriptions.py   tables as the worker has to know them;  virtual.py  rows of system views on their way to it
     literals.py       parameters as DuckDB SQL

@@ -163,7 +163,8 @@ class Insertion(DataChange):
 
     async def _bulk(self, batches: AsyncIterator[Any]) -> int:
         session, table, dml = self.session, self.table, self.dml
-        bulk = await BulkInsert.open(self.transaction, self.encoder)
+        columns = session.node.columnar.drafts.of_load(table)
+        bulk = await BulkInsert.open(self.transaction, self.encoder, columns=columns)
         statement = self.statement
         rules: tuple[Any, Any] = ((), ()) if dml.complete else (statement.generated, statement.checks)
         completer = RowCompleter(session, self.writer, dml.pending, *rules)

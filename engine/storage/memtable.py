@@ -158,12 +158,16 @@ class Memtable:
             else:
                 low = keys[-1] + b"\0"
 
-    def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]:
-        """(lsn, key) of every write to a storage id with after < lsn <= upto, in LSN order."""
+    def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """(lsn, keys) of every commit with after < lsn <= upto, in LSN order."""
         entries = self._entries
         start = bisect_right(entries, after, key=_entry_lsn)
         stop = bisect_right(entries, upto, key=_entry_lsn)
-        for lsn, keys in entries[start:stop]:
+        return iter(entries[start:stop])
+
+    def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]:
+        """(lsn, key) of every write to a storage id with after < lsn <= upto, in LSN order."""
+        for lsn, keys in self.commits(after, upto):
             for key in keys:
                 if key.startswith(prefix):
                     yield lsn, key

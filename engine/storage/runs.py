@@ -70,6 +70,10 @@ class BulkRunWriter:
     def __init__(self, path: str) -> None:
         self.path = path
         self.rows = 0
+        self.written = 0, 0
+        """Rows and bytes that are in the file as whole batches: another process may read them already."""
+        self.in_order = True
+        """Whether every batch so far is behind the one before it, so that the file stays as it is."""
         self._file: Any = _sink(path)
         try:
             self._writer: Any = pa.ipc.new_file(self._file, _SCHEMA)
@@ -88,11 +92,15 @@ class BulkRunWriter:
         keys, values = sort_by_key(one_array(keys), one_array(values))
         for start in range(0, len(keys), BATCH_ROWS):
             part = keys.slice(start, BATCH_ROWS)
-            self._ranges.append((part[0].as_py(), part[-1].as_py()))
+            first, last = part[0].as_py(), part[-1].as_py()
+            if self._ranges and first <= self._ranges[-1][1]:
+                self.in_order = False
+            self._ranges.append((first, last))
             self._writer.write_batch(
                 pa.RecordBatch.from_arrays([part, values.slice(start, BATCH_ROWS)], schema=_SCHEMA)
             )
         self.rows += len(keys)
+        self.written = self.rows, self._file.tell()
 
     def finish(self) -> BulkRun:
         """Makes the file durable and opens it. Raises DuplicateKey for a key in two of the batches."""
@@ -108,7 +116,7 @@ class BulkRunWriter:
     def discard(self) -> None:
         """Removes the file, whether or not `finish` was called or has failed, also on a full disk."""
         for part in (self._writer, self._file):
-            with suppress(OSError):
+            with suppress(OSError, pa.ArrowInvalid):  # the latter of one that is closed
                 part.close()
         _remove(self.path)
 
@@ -241,6 +249,8 @@ class BulkRun:
         elif verify and (not os.path.exists(path) or file_checksum(path) != reference.checksum):
             raise SqlError("XX001", f'bulk segment "{reference.name}" is missing or damaged')
         self.recorded: object = None  # of a run that change streams use: their data on it
+        self.on_discard: Callable[[], None] | None = None
+        """Called, on the engine's thread, where the run is thrown away in place of being committed."""
         with pa.memory_map(path) as source:  # the map lives as long as any of its batches, and needs no descriptor
             reader = pa.ipc.open_file(source)
             batches = [_Batch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
@@ -267,6 +277,21 @@ class BulkRun:
         """Whether any key begins with the prefix."""
         low, high = prefix_range(prefix)
         return next(self.scan(low, high), None) is not None
+
+    def prefixes(self) -> Iterator[bytes]:
+        """The storage ids of its keys, in order, as the keys begin: a few look-ups for each."""
+        found = self.first_key
+        while found is not None:
+            prefix = found[:PREFIX_BYTES]
+            yield prefix
+            found = self._first_from(prefix_range(prefix)[1])
+
+    def _first_from(self, low: bytes) -> bytes | None:
+        """The first key that is not before `low`."""
+        for batch in self._batches[max(bisect_right(self._firsts, low) - 1, 0) :]:
+            if batch.last >= low:
+                return batch[bisect_left(cast("Sequence[bytes]", batch), low)]
+        return None
 
     def get(self, key: bytes) -> Found | None:
         """The run's value of the key, None if it does not have it."""
@@ -321,6 +346,8 @@ class BulkRun:
     def discard(self) -> None:
         """Removes the file of a run that was never committed. Readers that hold it continue. If the removal fails, the
         next start does it, which removes all files without a commit."""
+        if self.on_discard is not None:
+            self.on_discard()
         _remove(self.path)
 
 
@@ -374,6 +401,10 @@ class BulkLayer:
     def get_edits(self, prefix: bytes) -> Iterator[tuple[int, bytes]]:
         """(LSN, key) of the commit's own edits of a storage id, without its runs."""
         return self._edits.changes(prefix, self.first_lsn - 1, self.last_lsn)
+
+    def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """(LSN, keys) of the commit's own edits, without what is in its runs."""
+        return self._edits.commits(after, upto)
 
     def scan_edits(self, low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         """The commit's own edits in a range of keys, without its runs."""

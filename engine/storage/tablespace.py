@@ -691,6 +691,14 @@ class Tablespace:
                 found.extend(layer.changes(prefix, lsn, last))
         return found, runs
 
+    def commits_between(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes] | BulkRun]]:
+        """(LSN, keys) of every commit after an LSN up to another one, oldest first; its bulk runs come as themselves.
+
+        May be read on in later turns of the loop while a `hold` keeps what is later than `after`. Raises 72000 as
+        `changed_since` does.
+        """
+        return _commits_in(self._layers_after(after), after, upto)
+
     def has_flushed_rows(self, storage_id: int) -> bool:
         """Whether LMDB has any key of the storage id, as of the flushed LSN, including layers that are being written.
         One look-up."""
@@ -909,6 +917,14 @@ class Tablespace:
             flusher.stop()
             self._checkpoint.close()
             os.close(self._lock)
+
+
+def _commits_in(layers: list[Layer], after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes] | BulkRun]]:
+    for layer in layers:
+        if isinstance(layer, BulkLayer) and after < layer.last_lsn <= upto:
+            for run in layer.runs:
+                yield layer.last_lsn, run
+        yield from layer.commits(after, upto)
 
 
 def _ignore(_: BaseException | None) -> None:

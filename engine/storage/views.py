@@ -61,6 +61,9 @@ class Layer(Protocol):
         """An estimate of the number of keys that the layer adds to a storage id; `below` reads the layers under it."""
 
     def changes(self, prefix: bytes, after: int, upto: int) -> Iterator[tuple[int, bytes]]: ...
+    def commits(self, after: int, upto: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """(LSN, keys) of every commit with after < LSN <= upto, in LSN order, without what is in bulk runs."""
+
     def newest(self) -> Iterator[tuple[Column, Column]]:
         """The state at the layer's end: batches of keys (binary arrays) and values (NULL for a deletion); later ones
         overwrite earlier ones."""

@@ -25,6 +25,7 @@ from tests.torture.trial import Result
 Connection = psycopg.Connection[tuple[object, ...]]
 ROWS = 2000  # keys that are used
 PART = 50  # rows that the row path reads at a time
+PATIENCE = 30.0  # seconds in which a worker whose server was killed ends
 TABLES = {
     "ints": "id int PRIMARY KEY, a int, b text, c numeric(12,2)",
     "texts": "id text PRIMARY KEY, a int, b int[], c timestamptz",
@@ -162,7 +163,7 @@ class _Run:
         workers = self._server.workers()
         self._server.kill()
         assert all(gone(pid) for pid in workers)
-        with duckdb.connect(str(self._server.data / "columnar" / "columns.duckdb")) as connection:
+        with self._opened_file() as connection:
             connection.execute("UPDATE saved SET lsn = lsn + 1000000")
         self._server.start()
         self._connection = self._connect()
@@ -170,6 +171,19 @@ class _Run:
         self._kill_worker()
         self.compare()
         return bool(self.problems)
+
+    def _opened_file(self) -> duckdb.DuckDBPyConnection:
+        """The file of columns, once the last worker has let go of it: one that was about to start when the server was
+        killed was not there yet to be waited for."""
+        path = str(self._server.data / "columnar" / "columns.duckdb")
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return duckdb.connect(path)
+            except duckdb.IOException:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
 
     def end(self) -> None:
         self._server.__exit__(None, None, None)

@@ -10,6 +10,7 @@ import pytest
 
 from engine.columnar import worker_answers
 from engine.columnar.worker_answers import Hearing
+from tests.samples import some
 
 WITHIN = 30.0  # seconds
 PID = os.getpid()
@@ -57,7 +58,7 @@ async def test_it_is_asked_until_a_cancelled_query_has_ended(monkeypatch: pytest
     assert await worker.rests()
 
 
-@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("later", some([True, False], 2))
 async def test_one_that_a_cancelled_query_holds_is_replaced(monkeypatch: pytest.MonkeyPatch, later: bool) -> None:
     """It may have heard of the cancellation."""
     worker = Worker(monkeypatch)

@@ -82,6 +82,7 @@ def test_others_are_answered_beside_any_call(watched: tuple[ShoalServer, Watch],
     assert not any(problems.values()), problems
 
 
+@pytest.mark.long
 def test_a_function_that_goes_on_when_it_is_cancelled_is_noticed() -> None:
     assert planted_stay()
 
