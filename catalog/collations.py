@@ -1,4 +1,4 @@
-"""Collations: what they are, which are built in, and what they do to a type.
+"""Collations: their definitions, the built-in ones, and their effect on a type.
 
     default, C.utf8                          by bytes, with the letters of Unicode
     C, POSIX, ucs_basic                      by bytes, and upper, lower, initcap and ILIKE know letters of ASCII alone

@@ -1,4 +1,4 @@
-"""The one exception that reaches a client, and its SQLSTATE.
+"""The one exception that a client receives, and its SQLSTATE.
 
 Every error carries what PostgreSQL's ErrorResponse carries (PostgreSQL 16 manual, 55.8). Code below the wire raises
 `SqlError`; the wire turns it into the message. Whatever else is raised is an error of the operating system about a

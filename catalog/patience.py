@@ -1,4 +1,4 @@
-"""Nothing that a statement computes holds the thread that serves everybody.
+"""Interrupts long computations of statements, because they would block the thread of all sessions.
 
 Where the main thread runs statements (`watch`), a timer of the process's processor time (ITIMER_PROF) interrupts it
 every TICK. The signal's handler runs in the main thread, between two steps of Python or of its `re`, and looks at the

@@ -1,4 +1,4 @@
-"""How errors travel out of DuckDB SQL: PostgreSQL's SQLSTATE and message, whoever raises them.
+"""Passes errors through DuckDB SQL with PostgreSQL's SQLSTATE and message.
 
 Generated SQL raises through `error('SHOAL:22012:division by zero')`. DuckDB's own errors (overflow, division by zero)
 are recognised by their message, from a table. What the table does not know stays an internal error (XX000): better an
