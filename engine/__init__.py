@@ -1,24 +1,23 @@
 """The database: statements, transactions, storage, and the columnar path. engine and replication never import each
 other; engine/storage/interface.py declares their interface.
 
-
-    node/         state that all sessions of a node share; shoal/serve.py makes it
-    session/      one connection: settings, transaction, prepared statements, and the cached path
-    statements/   planning and execution of each kind of statement
-    system_views/ the content of pg_catalog and information_schema as a session sees it
-    connect.py    opens a session on a node: connects the packages that a session needs
-    sql/          text -> syntax tree -> analysed tree
-    execute/      the row path: an analysed tree -> a Python function over stored rows
-    columnar/     the columnar path: DuckDB SQL, the worker process that runs it, and the updates of its tables
-    ddl/          schema changes
-    bulk/         COPY and statements that write many rows, in whole columns
-    txn/          transactions, locks, sequences, the commit queue
-    storage/      memtable, LMDB, bulk runs, recovery
-    partitions/   partitioned tables and inheritance
-    changes/      change streams
-    checkpoint/   checkpoints as open files
-    past/         the database as it was at an LSN
-    statistics/   counters of a node's work
+        node/         state that all sessions of a node share; shoal/serve.py makes it
+        session/      one connection: settings, transaction, prepared statements, and the cached path
+        statements/   planning and execution of each kind of statement
+        system_views/ the content of pg_catalog and information_schema as a session sees it
+        connect.py    opens a session on a node: connects the packages that a session needs
+        sql/          text -> syntax tree -> analysed tree
+        execute/      the row path: an analysed tree -> a Python function over stored rows
+        columnar/     the columnar path: DuckDB SQL, the worker process that runs it, and the updates of its tables
+        ddl/          schema changes
+        bulk/         COPY and statements that write many rows, in whole columns
+        txn/          transactions, locks, sequences, the commit queue
+        storage/      memtable, LMDB, bulk runs, recovery
+        partitions/   partitioned tables and inheritance
+        changes/      change streams
+        checkpoint/   checkpoints as open files
+        past/         the database as it was at an LSN
+        statistics/   counters of a node's work
 
     replica.py          the interface between a node and its replica in a cluster
     cluster_view.py     a node's knowledge of its cluster: replication/observer.py watches the cluster,

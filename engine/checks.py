@@ -1,10 +1,9 @@
 """Checks: every replica of a tablespace computes its digest at the same LSN, and reports it.
 
-
-shoal_check()   on the leader commits one row: storage id 11 + the check's id, the request as JSON
-the leader      captures its state when that LSN is sequenced, and reads the capture when the LSN is durable
-a follower      captures its state when it has applied that commit, before it applies the next one
-all of them     compute digest(capture) in a thread, and call `Node.report_check`
+    shoal_check()   on the leader commits one row: storage id 11 + the check's id, the request as JSON
+    the leader      captures its state when that LSN is sequenced, and reads the capture when the LSN is durable
+    a follower      captures its state when it has applied that commit, before it applies the next one
+    all of them     compute digest(capture) in a thread, and call `Node.report_check`
 
 The captures are taken at exactly that LSN, whatever is committed meanwhile. So different digests mean different
 replicas. The row is an ordinary commit, and part of the digest. The next check deletes the rows of earlier ones.

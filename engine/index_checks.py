@@ -5,10 +5,9 @@ The state is captured at one LSN (engine/checkpoint/capture.py), and read in a t
 entries that the rows should have are sorted in a temporary bulk run, and compared with the stored entries batch by
 batch. Without damage, whole batches are equal.
 
-
-missing    a row has no entry, so look-ups by the index do not find it
-stale      an entry belongs to no row
-wrong      an entry refers to another row than the one that has its key
+    missing    a row has no entry, so look-ups by the index do not find it
+    stale      an entry belongs to no row
+    wrong      an entry refers to another row than the one that has its key
 
 A primary key has no entries of its own, because the rows are stored in its order. Its check compares the keys of the
 rows.

@@ -5,11 +5,10 @@ commit and answer strong reads: its epoch is current, and its session with the c
 
 The setting read_consistency decides when a follower answers a read:
 
-
-strong              after it has read the head of the log and applied everything up to it
-bounded             if it is at most `max_staleness` behind, else it raises 55000
-session             after it has applied the session's own last commit and `read_after`
-eventual            at once
+    strong              after it has read the head of the log and applied everything up to it
+    bounded             if it is at most `max_staleness` behind, else it raises 55000
+    session             after it has applied the session's own last commit and `read_after`
+    eventual            at once
 """
 
 from __future__ import annotations

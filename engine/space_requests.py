@@ -1,8 +1,7 @@
 """VACUUM in a cluster: every replica returns the same tables' free space to its file system.
 
-
-VACUUM [FULL]   on the leader commits one row: storage id 18, the request as JSON. Then the leader frees the space.
-a follower      applies that commit, and all deletes before it, and then frees the space in its own files
+    VACUUM [FULL]   on the leader commits one row: storage id 18, the request as JSON. Then the leader frees the space.
+    a follower      applies that commit, and all deletes before it, and then frees the space in its own files
 
 Replicas have different pages and different free pages, so the request names storage ids. The leader does not wait for
 followers. Entries are applied again when a replica restarts, so a request older than `FRESH` is ignored. The next

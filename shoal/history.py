@@ -1,9 +1,8 @@
 """The history of a single node: it keeps changelog and checkpoints as long as its settings require.
 
-
-DATA/changelog/                            the segments, which are not removed
-DATA/history/<ts>/checkpoint-<lsn>/...     checkpoints to start from, which share files (engine/checkpoint)
-DATA/dropped/<ts>/changelog/               the segments of a tablespace that was dropped within that time
+    DATA/changelog/                            the segments, which are not removed
+    DATA/history/<ts>/checkpoint-<lsn>/...     checkpoints to start from, which share files (engine/checkpoint)
+    DATA/dropped/<ts>/changelog/               the segments of a tablespace that was dropped within that time
 
 An LSN can be read from an earlier checkpoint if the log continues after that checkpoint. So the oldest kept checkpoint
 limits the past. It is the newest checkpoint that is older than `retention`, or a later one if the log after it has more

@@ -1,10 +1,9 @@
 """The server's log: lines on standard error, as text or as JSON. The program that starts the server keeps, sends and
 rotates them (systemd's journal, Docker, Promtail).
 
-
-text   2026-11-20 18:00:00,123 shoal.statement ERROR division by zero session=4711 sqlstate=22012 ...
-json   {"time":"2026-11-20T18:00:00.123456Z","level":"error","logger":"shoal.statement","node":"n1",
-       "message":"division by zero","session":4711,"sqlstate":"22012",...}
+    text   2026-11-20 18:00:00,123 shoal.statement ERROR division by zero session=4711 sqlstate=22012 ...
+    json   {"time":"2026-11-20T18:00:00.123456Z","level":"error","logger":"shoal.statement","node":"n1",
+           "message":"division by zero","session":4711,"sqlstate":"22012",...}
 
 Other fields of a line are passed as `extra={"fields": {...}}`. A message is always one line, because names that clients
 choose could otherwise forge log lines or move a terminal's cursor.

@@ -1,6 +1,5 @@
 """The composition root: connects store, changelog, columnar worker, node and server, and runs them until a signal.
 
-
 start              locks and recovers the directory, reads the catalog, listens, prints its address
 SIGTERM, SIGINT    stops: no new connections, running statements finish, sequences and the memtable are written
 SIGHUP             reloads the configuration (shoal/reload.py)

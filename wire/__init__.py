@@ -1,16 +1,15 @@
 """PostgreSQL protocol 3: a core that does no I/O, and the asyncio server around it.
 
-
-    core.py, messages.py, copy_frames.py    the protocol: bytes in, events out; backend messages as bytes
-    connection.py         one client's connection;  channel.py  its bytes;  answers.py  the session's answers
-    client_link.py        start-up, TLS, time-outs and the end of a connection
-    ready.py              messages that are made once for a plan
-    batches.py            pipelines that repeat one statement, as a JDBC batch
-    copy_feed.py          COPY data between the connection and the statement
-    encoded.py            connections in another encoding than UTF8 (catalog/encodings.py)
-    server.py             the TCP server;  tls.py  TLS
-    host_rules.py         host rules;  scram.py  passwords;  password_throttle.py  delays guesses (the
-                          configuration: shoal/access.py)
+        core.py, messages.py, copy_frames.py    the protocol: bytes in, events out; backend messages as bytes
+        connection.py         one client's connection;  channel.py  its bytes;  answers.py  the session's answers
+        client_link.py        start-up, TLS, time-outs and the end of a connection
+        ready.py              messages that are made once for a plan
+        batches.py            pipelines that repeat one statement, as a JDBC batch
+        copy_feed.py          COPY data between the connection and the statement
+        encoded.py            connections in another encoding than UTF8 (catalog/encodings.py)
+        server.py             the TCP server;  tls.py  TLS
+        host_rules.py         host rules;  scram.py  passwords;  password_throttle.py  delays guesses (the
+                              configuration: shoal/access.py)
 
 **The cached path.** Bind, Describe, Execute and Sync of a plan that is ready are processed in one step. A single Query,
 or an execution of a known kind, needs no buffer and no events (`_take_whole` in connection.py), nor does one that has

@@ -1,4 +1,4 @@
-"""What bulk work asks of the session that it works for (engine/session/session.py)."""
+"""The interface of bulk work to its session (engine/session/session.py)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Columnar(Protocol):
 
 
 class BulkNode(Protocol):
-    """What it asks of the node."""
+    """The part of the node that bulk work uses."""
 
     clock: Callable[[], int]
 

@@ -1,7 +1,7 @@
-"""The digest of a tablespace at one LSN: equal on every replica, or one of them is wrong.
+"""The digest of a tablespace at one LSN. It is equal on every replica; a different one shows damage.
 
-It covers every key and value of every storage id in order (those of dropped tables left out, which each replica deletes
-in its own time), so rows, index entries, sequences and the catalog. It reads beside writers, in a thread.
+It covers every key and value of every storage id in order: rows, index entries, sequences and the catalog. Dropped
+tables are left out, because each replica deletes them at another time. A thread computes it while writers continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DIGEST_REST = 1.0  # see engine.priority.Pace; less than a backup rests, for som
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """`parts`: storage id -> (keys, hexadecimal hash); storage ids without keys are not in it."""
+    """`parts`: storage id -> (keys, hexadecimal hash). Storage ids without keys are left out."""
 
     lsn: int
     total: str
@@ -31,7 +31,7 @@ class Digest:
 
 
 async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
-    """The digest at the durable LSN of now, or at one that is still kept. The state is taken before the first wait.
+    """The digest at the present durable LSN, or at one that is still kept. The state is captured before the first wait.
 
     Raises 72000 for an LSN that is no longer kept.
     """
@@ -39,7 +39,7 @@ async def digest(store: Tablespace, lsn: int | None = None) -> Digest:
 
 
 async def digest_of(capture: Capture) -> Digest:
-    """The digest of a captured state, which is closed."""
+    """The digest of a captured state. Closes the capture."""
     thread = BulkThread("digest")
     pace = Pace(DIGEST_REST)
     try:

@@ -1,4 +1,4 @@
-"""A table's description on its way to the worker: what its row codec needs, as JSON."""
+"""The description of a table for the worker, as JSON with everything that its row codec needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.columnar.frames import Header
 
 
 def describe_table(table: Table, bases: Sequence[int] = ()) -> Header:
-    """What the worker must know of a table, as JSON. `bases`: the storage ids that it leans on, nearest first."""
+    """The description of a table, as JSON. `bases`: the storage ids that it is based on, nearest first."""
     return {
         "storage_id": table.storage_id,
         "bases": list(bases),

@@ -1,19 +1,18 @@
 """Drafts: columns of a bulk load's rows, made while the load runs.
 
-A bulk run's file (engine/storage/runs.py) grows by whole batches. The worker reads what is there already and puts it
-into a table of its own, the draft, a part after the other. Nobody sees a draft. When the run is committed, it comes to
-the worker as any other run does (feed.py), and in place of the file the draft becomes the table, or is added to it: the
-worker has little left to do. So columns never show a row before its commit, and a draft that is lost for any reason
-(the worker has ended, found no memory, or the rows did not come in the order of their keys, so that the file is written
-anew in the end) costs time alone: the worker reads the file then. A draft that is in the file of the columns when the
-worker starts goes (worker/columns_file.py).
+A bulk run's file (engine/storage/runs.py) grows by whole batches. The worker reads the existing part into a table of
+its own, the draft, step by step. No query reads a draft. When the run is committed, the worker receives it as any other
+run (feed.py), and uses the draft in place of the file: as the table, or as rows to add to it. So columns never show a
+row before its commit. A draft may be lost (the worker ends or has no memory, or the rows do not come in key order, so
+that the file is rewritten). The worker then reads the file, which only takes longer. When the worker starts, it drops
+drafts in the file of the columns (worker/columns_file.py).
 
-    begins    with FIRST_ROWS rows, where the table has none that are committed, or the worker has its columns already.
-              A load of START_ROWS rows starts the worker
-    grows     by PART_ROWS rows at a time. The worker is given the next part when it has the one before, so other
-              queries wait for one part at most, and a worker that gets no processor time falls behind and nobody waits
-              for it: what is left is done when the run is applied, and the first query of the table waits for that
-    ends      with the run: it is committed, or thrown away
+    start     with FIRST_ROWS rows, if the table has no committed rows, or the worker has its columns already. A load
+              of START_ROWS rows starts the worker
+    growth    by PART_ROWS rows at a time. The worker gets the next part after it has finished the one before. So other
+              queries wait for one part at most, and a worker without processor time only falls behind. The rest is
+              done when the run is applied, and the first query of the table waits for that
+    end       with the run, which is committed or discarded
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ TRIES = 2  # drafts of one load: the worker may end
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A bulk run that waits to be applied by the worker: its file under a name that nobody else uses, and the number of
-    its draft, 0 for none."""
+    """A bulk run that the worker has not applied yet: its file under a name of its own, and the number of its draft, or
+    0."""
 
     path: str
     draft: int = 0
 
 
 class Draft:
-    """One draft, as the engine knows it."""
+    """One draft, on the engine's side."""
 
     __slots__ = ("asked", "committing_after", "finished", "kept", "lost", "path", "rows", "storage_id", "written")
 
@@ -75,7 +74,7 @@ class Draft:
 
 
 class Drafts:
-    """The drafts of one worker, and the files of bulk runs that are kept for it. In the event loop."""
+    """The drafts of one worker, and the files of bulk runs that are kept for it. Used in the event loop."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class Drafts:
         is_running: Callable[[], bool],
         start: Callable[[], Awaitable[None]],
     ) -> None:
-        """`directory`: of the worker's, in which files may be linked; it clears it when it starts."""
+        """`directory`: the worker's directory, for links to files. It is emptied when the worker starts."""
         self._directory = directory
         self._write = write
         self._is_running = is_running
@@ -113,7 +112,7 @@ class Drafts:
                 os.unlink(kept.path)
 
     def _link(self, path: str) -> str | None:
-        """A second name for a file, in the worker's directory; the worker removes it."""
+        """A second name for a file, in the worker's directory. The worker removes it."""
         linked = os.path.join(self._directory, f"run-{next(self._numbers)}")
         try:
             os.link(path, linked)
@@ -128,12 +127,12 @@ class Drafts:
     # ---- loads -------------------------------------------------------------------------------------------------------
 
     def of_load(self, table: Table) -> LoadColumns | None:
-        """For a bulk load into the table that begins; None where no columns are to be made of it."""
+        """The columns for a bulk load into the table, or None if they are not wanted."""
         fit = table.persistence == "p" and table.partitioning is None and not leans(table.storage_id)
         return LoadColumns(self, table) if fit else None
 
     def is_wanted(self, table: Table) -> bool:
-        """Whether rows that come to the table now would come to the worker soon after their commit."""
+        """Whether the worker needs new rows of the table soon after their commit."""
         if table.storage_id in self.feed.tables:
             return True
         if columnar_of(table) == "off":
@@ -146,7 +145,7 @@ class Drafts:
             return False
 
     def start_worker(self) -> None:
-        """Starts it; that it cannot be started harms nobody before a query asks for it."""
+        """Starts the worker. A failure is ignored, because only a query needs the worker."""
         if self._starting is None and not self._is_running():
             self._starting = asyncio.get_running_loop().create_task(self._start_quietly())
 
@@ -159,7 +158,7 @@ class Drafts:
             self._starting = None
 
     def begin(self, table: Table, writer: BulkRunWriter) -> Draft | None:
-        """A draft of what the writer writes; None where that cannot be."""
+        """Starts a draft of the writer's rows, or returns None if that is not possible."""
         linked = self._link(writer.path)
         if linked is None:
             return None
@@ -169,7 +168,7 @@ class Drafts:
         return draft
 
     def grow(self, draft: Draft, written: tuple[int, int]) -> None:
-        """So much has been written."""
+        """Called when the writer has written more rows."""
         draft.written = written
         self._give_part(draft)
 
@@ -183,7 +182,7 @@ class Drafts:
         self._write({"op": "draft_rows", "draft": draft.kept.draft, "upto": upto, "rows": PART_ROWS})
 
     def on_answer(self, header: Mapping[str, Any]) -> None:
-        """The worker has put a part into a draft, or has given the draft up."""
+        """Called when the worker has added a part to a draft, or has dropped the draft."""
         draft = self._drafts.get(header["draft"])
         if draft is None:
             return
@@ -197,7 +196,7 @@ class Drafts:
                 self._give_part(draft)
 
     def finish(self, draft: Draft, run: BulkRun) -> None:
-        """The run is complete, and its transaction has it."""
+        """Called when the run is complete and belongs to the transaction."""
         draft.path = run.path
         draft.finished = True
         draft.written = run.rows, draft.written[1]
@@ -206,7 +205,7 @@ class Drafts:
         self._give_part(draft)
 
     def discard(self, draft: Draft) -> None:
-        """The draft is of no use any more."""
+        """Discards a draft that is no longer needed."""
         if self._drafts.pop(draft.kept.draft, None) is not None:
             draft.lost = True
             if draft.path is not None:
@@ -220,7 +219,8 @@ class Drafts:
     # ---- commits -----------------------------------------------------------------------------------------------------
 
     def expect(self, runs: Sequence[BulkRun]) -> None:
-        """These runs are about to be committed: drafts of tables that the worker is not to have go."""
+        """Called when these runs are about to be committed. Discards drafts of tables that the worker should not
+        have."""
         for run in runs:
             draft = self._of_runs.get(run.path)
             if draft is not None:
@@ -231,7 +231,7 @@ class Drafts:
                     draft.committing_after = fed.store.sequenced_lsn
 
     def discard_overdue(self) -> None:
-        """Discards the drafts of runs that were sequenced and never committed: the leader was deposed."""
+        """Discards the drafts of runs that were sequenced but never committed, because the leader was deposed."""
         for draft in list(self._of_runs.values()):
             fed = self.feed.tables.get(draft.storage_id)
             after = draft.committing_after
@@ -239,7 +239,7 @@ class Drafts:
                 self.discard(draft)
 
     def clear(self) -> None:
-        """The worker has ended, and with it all that it had."""
+        """Called when the worker has ended, with all of its drafts."""
         for draft in self._drafts.values():
             draft.lost = True
         self._drafts.clear()
@@ -247,8 +247,8 @@ class Drafts:
 
 
 class LoadColumns:
-    """The columns of one bulk load into one table. `look` is called on the engine's thread before each batch, `keep`
-    when the transaction has the run, and `end` at the end of the statement, whatever it is."""
+    """The columns of one bulk load into one table. The engine's thread calls `look` before each batch, `keep` when the
+    transaction has the run, and `end` at every end of the statement."""
 
     def __init__(self, drafts: Drafts, table: Table) -> None:
         self._drafts = drafts
@@ -258,7 +258,7 @@ class LoadColumns:
         self._kept = False
 
     def look(self, writer: BulkRunWriter) -> None:
-        """Gives the worker what has been written."""
+        """Sends the written rows to the worker."""
         rows, upto = writer.written
         if rows < FIRST_ROWS:
             return
@@ -284,14 +284,14 @@ class LoadColumns:
             drafts.start_worker()
 
     def keep(self, writer: BulkRunWriter, run: BulkRun) -> None:
-        """The run is finished, and is the transaction's."""
+        """Called when the run is finished and belongs to the transaction."""
         self.look(writer)
         if self._draft is not None and not self._draft.lost:
             self._kept = True
             self._drafts.finish(self._draft, run)
 
     def end(self) -> None:
-        """Nothing is left of what was not kept."""
+        """Discards everything that was not kept."""
         if self._draft is not None and not self._kept:
             self._drafts.discard(self._draft)
             self._draft = None

@@ -1,31 +1,31 @@
-"""What each of the worker's tables still lacks.
+"""The changes that each of the worker's tables lacks.
 
-    reached   the LSN up to which the worker has been sent a table's changes (W)
-    D         the durable LSN: what a query reads now
-    S         the LSN that a transaction reads at; D for READ COMMITTED, its snapshot's for REPEATABLE READ
+    reached   the LSN up to which the worker has received a table's changes (W)
+    D         the durable LSN: a query reads this state
+    S         the LSN of a transaction: D for READ COMMITTED, its snapshot's for REPEATABLE READ
 
-Before a query, its tables are brought to D: the keys that changed in (W, D], each once, with their values as of D. If
-the query reads at S < D, or its transaction has written, an *overlay* goes with it: the keys that changed in (S, D],
-with their values as the transaction sees them, and its own writes. All of this happens in one turn of the event loop,
-so one D holds for all tables of a query.
+Before a query, its tables are brought to D: the worker gets each key that has changed in (W, D], once, with its value
+as of D. If the query reads at S < D, or its transaction has written, an *overlay* is sent with it: the keys that have
+changed in (S, D], with their values for the transaction, and its own writes. All of this happens in one turn of the
+event loop, so one D holds for all tables of a query.
 
-The tablespace answers "which keys changed since" from memory as long as a snapshot is open that is as old. So the feed
-holds one snapshot (the *hold*) at the smallest W, and moves it to D after PUSH_LSNS commits or PUSH_SECONDS (client.py
-keeps the time) by noting every changed key in the `pending` of its table: one pass over the keys, whatever tables there
-are, a few thousand keys in each turn of the event loop (`settle`). Where there are several tablespaces, W, D and S
-are LSNs of the table's own, and there is a hold in each that has tables here. Keys are sent with the next query of the
-table, or when they have become many: a delta of a few costs the worker as much as one of hundreds, so it is not
-bothered with every commit, and a query never has to catch up with more than PUSH_KEYS.
+The tablespace knows the keys that have changed since an LSN while a snapshot of that LSN is open. So the feed holds one
+snapshot (the *hold*) at the smallest W. After PUSH_LSNS commits or PUSH_SECONDS (client.py measures the time) it moves
+the hold to D, and adds every changed key to the `pending` of its table. That is one pass over the keys for all tables,
+with a few thousand keys in each turn of the event loop (`settle`). With several tablespaces, W, D and S are LSNs of the
+table's own, and there is a hold in each tablespace with such tables. Keys are sent with the next query of the table, or
+when there are many. A delta of a few keys costs the worker as much as one of hundreds, so it does not get every commit,
+and a query never sends more than PUSH_KEYS.
 
-Loading: LMDB is read by the worker at some flushed LSN F that the engine does not choose. F is at least the flushed LSN
-when loading began, and no more than D when it has ended: what changed after the former is noted until the worker tells
-F, and what changed after F is sent with its value as of D. A storage id that leans on others is read with them, and
-until it is loaded their changes count as its own. Bulk runs that are not flushed yet are waited for: where LMDB has
-some of their rows already, adding the run to them is as slow as building the table twice.
+**Loading.** The worker reads LMDB at a flushed LSN F that the engine does not choose. F is at least the flushed LSN at
+the start, and at most D at the end. Changes after the start are recorded until the worker returns F, and changes after
+F are sent with their values as of D. A storage id with bases is read together with them, and until it is loaded,
+changes of a base count as its own. A load waits until bulk runs are flushed, because if LMDB has a part of
+their rows, adding the run is as slow as a second build.
 
-Bulk runs (COPY, large DML) do not pass through here key by key: the worker gets the run's file, under a name of its own
-so that a flush cannot take it away, or has columns of it already (drafts.py), and applies it before the keys: a key
-that changed before or after the run comes with its value as of D in any case.
+**Bulk runs** (COPY, large DML) are not sent key by key. The worker gets the run's file, under a second name so that a
+flush does not remove it, or already has its columns (drafts.py). It applies the run before the keys: a key that changed
+before or after the run is sent with its value as of D.
 """
 
 from __future__ import annotations
@@ -59,19 +59,20 @@ Changes = dict[bytes, bytes | None]
 
 
 class RunKeeper(Protocol):
-    """What keeps bulk runs for the worker (drafts.py)."""
+    """Keeps bulk runs for the worker (drafts.py)."""
 
     def keep(self, path: str) -> KeptRun | None:
-        """What stays of a bulk run's file when the store has merged and removed it; None where that cannot be done."""
+        """A kept copy of a bulk run's file, for after the store has merged and removed the file. None if that is not
+        possible."""
 
     def release(self, kept: KeptRun) -> None:
-        """The worker does not need it any more."""
+        """Called when the worker no longer needs the run."""
 
 
 class FedTable:
-    """One table in the worker. `built`: it was read as a whole, since the worker had no copy that could be brought up.
-    `ready` is False while it is being loaded: until then `early` has what would be pending, with its LSN, because LMDB
-    may turn out to have it. `unwanted`: it is forgotten once it is loaded."""
+    """One table in the worker. `built`: it was read as a whole, because the worker had no copy to update. While it is
+    being loaded, `ready` is False, and `early` has the changes with their LSNs, because LMDB may already contain them.
+    `unwanted`: it is dropped when it is loaded."""
 
     __slots__ = (
         "built",
@@ -100,7 +101,7 @@ class FedTable:
         self.unwanted = False
 
     def note(self, changes: Iterable[tuple[int, bytes]]) -> None:
-        """Takes LSNs and keys of changes."""
+        """Adds LSNs and keys of changes."""
         if self.ready:
             self.pending.update((key, None) for _, key in changes)
         else:
@@ -108,8 +109,8 @@ class FedTable:
 
     def serves(self, table: Table) -> bool:
         """Whether the worker's table has every column of `table`, with the same type and the same value in older rows,
-        and reads rows of every layout that both know alike: a change that was undone may have used the numbers of
-        columns and layouts for something else."""
+        and equal layouts where both have them. After a rolled back change, the numbers of columns and layouts may have
+        another meaning."""
         if table is self.table:
             return True
         held = {column.number: (column.type, column.missing) for column in self.table.columns}
@@ -122,7 +123,7 @@ class FedTable:
 
 
 class Feed:
-    """Lives on the engine's thread, as the tablespace does."""
+    """The feed of one worker. Used on the engine's thread."""
 
     def __init__(self, store: AnyStore, keeper: RunKeeper) -> None:
         self.store = store
@@ -133,7 +134,7 @@ class Feed:
     # ---- which tables -------------------------------------------------------------------------------------------
 
     def begin_load(self, table: Table) -> FedTable:
-        """From now on every change of this table is remembered. The worker may read LMDB any time later."""
+        """Starts to record every change of this table. The worker may read LMDB at any later time."""
         store = self.store.of(table.storage_id)
         fed = FedTable(table, store)
         before = self.tables.get(table.storage_id)
@@ -146,7 +147,7 @@ class Feed:
         return fed
 
     def forget(self, storage_id: int) -> None:
-        """The worker no longer has this table."""
+        """Called when the worker no longer has this table."""
         fed = self.tables.pop(storage_id, None)
         if fed is None:
             return
@@ -156,7 +157,7 @@ class Feed:
             self._let_go(fed.store)
 
     def clear(self) -> None:
-        """The worker has nothing any more."""
+        """Called when the worker has no tables any more."""
         self.tables.clear()
         for store in list(self._holds):
             self._let_go(store)
@@ -164,7 +165,7 @@ class Feed:
     # ---- changes ------------------------------------------------------------------------------------------------
 
     def collect(self, *tables: FedTable) -> None:
-        """Moves the changes of these tables up to D into `runs` and `pending`; `reached` is then D."""
+        """Moves the changes of these tables up to D into `runs` and `pending`. `reached` is then D."""
         behind: dict[Tablespace, dict[bytes, FedTable]] = {}
         for fed in tables:
             if fed.reached < fed.store.durable_lsn:
@@ -178,7 +179,7 @@ class Feed:
                 fed.reached = durable
 
     def _collect_bases(self, fed: FedTable, durable: int) -> None:
-        """Until a storage id that leans on others is loaded, their changes count as its own."""
+        """Collects the changes of bases, which count as those of a storage id until it is loaded."""
         storage_id = fed.table.storage_id
         if fed.ready or not leans(storage_id):
             return
@@ -188,7 +189,7 @@ class Feed:
             fed.note((lsn, own + key[PREFIX_BYTES:]) for lsn, key in changes)
 
     def _give(self, tables: Mapping[bytes, FedTable], lsn: int, changed: Sequence[bytes] | BulkRun) -> None:
-        """Notes the keys of one commit, or one of its bulk runs, for the tables that they are of and that lack it."""
+        """Adds the keys of one commit, or one of its bulk runs, to the tables that lack them."""
         if isinstance(changed, BulkRun):
             for prefix in changed.prefixes():
                 fed = tables.get(prefix)
@@ -215,7 +216,7 @@ class Feed:
             fed.note((lsn, key) for key, _ in run.scan(*prefix_range(storage_prefix(storage_id))))
 
     def note_loaded(self, storage_id: int, lsn: int) -> None:
-        """The worker has built the table from LMDB as of `lsn`; bulk runs up to it are of no use any more."""
+        """Called when the worker has built the table from LMDB as of `lsn`. Bulk runs up to it are no longer needed."""
         fed = self.tables[storage_id]
         self.collect(fed)
         fed.ready = True
@@ -227,9 +228,9 @@ class Feed:
         fed.runs = [(at, kept) for at, kept in fed.runs if at > lsn]
 
     def delta(self, fed: FedTable, whole: bool = True) -> tuple[list[KeptRun], list[tuple[bytes, bytes | None]]]:
-        """Everything that the worker's table lacks as of D, which counts as sent from now on: bulk runs, to be applied
-        first and in order, and keys with their values. Where that is not wanted as a whole, some keys stay in
-        `pending`: until they are sent the table is none of any moment, and no query reads it."""
+        """The changes that the worker's table lacks as of D, which count as sent from now on: bulk runs, to be applied
+        first and in order, and keys with their values. If not everything is wanted, some keys remain in `pending`.
+        Until they are sent, the table has the state of no LSN, and no query reads it."""
         self.collect(fed)
         runs, fed.runs = fed.runs, []
         kept_runs = [kept for _, kept in runs]
@@ -247,20 +248,20 @@ class Feed:
 
     @property
     def late_since(self) -> int | None:
-        """The commit time of the oldest change that no table has been told of, in microseconds since 2000-01-01 UTC;
-        None if there is none, or it is no longer known."""
+        """The commit time of the oldest change that was not sent, in microseconds since 2000-01-01 UTC. None if there
+        is none, or its time is no longer known."""
         times = [store.time_of(hold.lsn + 1) for store, hold in self._holds.items() if hold.lsn < store.durable_lsn]
         return min((time for time in times if time is not None), default=None)
 
     @property
     def behind(self) -> int:
-        """LSNs between the holds and D: what the tablespaces keep in memory for our sake."""
+        """The number of LSNs between the holds and D, which the tablespaces keep in memory for the feed."""
         return sum(store.durable_lsn - hold.lsn for store, hold in self._holds.items())
 
     def settle(self) -> Generator[None, None, None]:
-        """Collects for all tables, and moves the holds to what D is now. To be read on in later turns of the loop: each
-        step looks at no more than STEP_KEYS keys, but for those that a commit has written beside its bulk runs. What a
-        query collects in between it collects once more, which changes nothing."""
+        """Collects the changes of all tables, and moves the holds to the present D. It is a generator for several turns
+        of the loop. A step reads at most STEP_KEYS keys, except for single writes of a commit with bulk runs. A query
+        may collect changes in between; they are then collected twice, which is harmless."""
         for store, hold in list(self._holds.items()):
             if hold.lsn < store.durable_lsn:
                 yield from self._settle_store(store, hold)
@@ -299,7 +300,7 @@ class Feed:
 
     @property
     def due(self) -> list[FedTable]:
-        """The tables that have enough to be sent to the worker now."""
+        """The tables with enough changes to be sent now."""
         return [fed for fed in self.tables.values() if fed.ready and (fed.runs or len(fed.pending) >= PUSH_KEYS)]
 
     def _let_go(self, store: Tablespace) -> None:
@@ -319,11 +320,8 @@ class Feed:
         return lsn
 
     def overlay(self, table: Table, reader: object) -> tuple[list[str], Changes]:
-        """What the reader sees otherwise than the worker's table at D does: files of its own bulk runs, oldest first,
-        and over them keys with what it sees under them.
-
-        Raises 72000 for a reader so old that the tablespace no longer knows what has changed since, 40001 for one from
-        a time when another node led it.
+        """The differences between the reader's state and the worker's table at D: files of its own bulk runs, oldest
+        first, and over them keys with the reader's values.
         """
         changes: Changes = {}
         store = self.tables[table.storage_id].store
@@ -341,5 +339,5 @@ class Feed:
 
 
 def own_writes(writes: Iterable[tuple[bytes, bytes | None]], prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-    """Those writes of a transaction that are rows of one storage id."""
+    """The writes of a transaction to one storage id."""
     return (item for item in writes if item[0][:4] == prefix)

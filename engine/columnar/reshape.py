@@ -1,9 +1,9 @@
-"""How a table of the worker follows ALTER TABLE without being built again.
+"""Applies ALTER TABLE to a table of the worker, without a new build.
 
-ADD COLUMN and DROP COLUMN touch no stored row (engine/storage/rows.py): an old row has the new column's `missing`
-value. So the worker adds the column with that value to every row that it has, or drops the column. Everything else that
-changes a description changes what is stored, and comes with a new storage id; or it was undone, and the numbers of
-columns and layouts mean something else now: then the table is built again.
+ADD COLUMN and DROP COLUMN change no stored row (engine/storage/rows.py): an old row has the new column's `missing`
+value. So the worker adds the column with that value to all rows, or drops the column. Any other change of a description
+changes stored rows under a new storage id. After a rolled back change, the numbers of columns and layouts may have
+another meaning, and the table is built again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from engine.storage.columns import from_values, takes_shapes
 
 
 def reshape_commands(held: Header, wanted: Header, whole: bool = False) -> list[str] | None:
-    """The commands of ALTER TABLE by which the worker's table of one description becomes one of another; None where it
-    has to be built again. `whole`: its arrays are held as text."""
+    """The commands of ALTER TABLE that change the worker's table from one description to another. None if it must be
+    built again. `whole`: its arrays are stored as text."""
     had = {column[0]: column for column in held["columns"]}
     known = held["layouts"]
     if (
@@ -41,7 +41,7 @@ def reshape_commands(held: Header, wanted: Header, whole: bool = False) -> list[
 
 
 def _addition(column: Sequence[Any], whole: bool) -> str:
-    """Raises SqlError for a value that has no literal."""
+    """The command that adds a column. Raises SqlError for a value without a literal."""
     number, oid, typmod, missing = column
     sql_type = types.lookup(oid)
     kind = "VARCHAR" if whole and takes_shapes(oid) else sql_type.duckdb_type(typmod)
@@ -52,7 +52,7 @@ def _addition(column: Sequence[Any], whole: bool) -> str:
 
 
 def _literal(value: Any, type_: TypeRef, kind: str) -> str:
-    """The value as rows have it that are decoded to columns."""
+    """The value in the form of rows that are decoded to columns."""
     if kind.endswith("]") or takes_shapes(type_.oid):
         raise SqlError("0A000", "an array as the value of a column that is added")
     if kind not in ("VARCHAR", "BLOB"):

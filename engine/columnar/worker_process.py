@@ -1,7 +1,7 @@
-"""The worker's process: how it starts, what tells of its end, and what is left in its directory.
+"""The worker's process: its start, its end, and the files in its directory.
 
-It starts on first use, so that a server without analytic queries does not pay for one, and starts again after it has
-ended, as soon as it is needed.
+It starts on first use, so that a server without analytic queries needs no worker. After it has ended, it starts again
+when it is needed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `cata
 
 
 class WorkerProcess:
-    """See the module's text. `directory` is the worker's own: the file with the tables is there, if it is to outlive
-    the process (`keep`), and the spill directory. `memory_limit` in bytes, `spill` too."""
+    """The worker's process. `directory` is the worker's own: it contains the file with the tables, if that is kept
+    after the process has ended (`keep`), and the spill directory. `memory_limit` and `spill` are in bytes."""
 
     def __init__(
         self,
@@ -57,8 +57,9 @@ class WorkerProcess:
         on_loss: Callable[[str], None],
         on_exit: Callable[[], None],
     ) -> None:
-        """`receive` gets each frame, and calls `note_ready` for the first. `on_start`: it is ready. `on_loss`: its
-        socket has ended, for this reason if it has said one; `on_exit`: a moment later it is gone."""
+        """`receive` is called with each frame, and calls `note_ready` for the first one. `on_start`: the worker is
+        ready. `on_loss`: its socket has ended, with the worker's reason if it sent one. `on_exit`: the process has
+        ended, a moment later."""
         self.directory = directory
         self.spill_directory = os.path.join(directory, "spill")
         self.keep = keep
@@ -85,22 +86,22 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process, 0 where there is none that runs."""
+        """The process id, or 0 if no process runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else 0
 
     @property
     def process_id(self) -> int | None:
-        """The worker's process id; None while there is none."""
+        """The worker's process id, or None."""
         return self._process.pid if self._process is not None and self.frames is not None else None
 
     @property
     def running(self) -> bool:
-        """Whether the worker takes requests without being started for them."""
+        """Whether the worker accepts requests without a start."""
         return self.frames is not None and self._starting is None
 
     @property
     def columns_path(self) -> str:
-        """The file in which tables outlive the worker."""
+        """The file that keeps tables after the worker has ended."""
         return os.path.join(self.directory, COLUMNS_FILE)
 
     def write(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
@@ -110,12 +111,12 @@ class WorkerProcess:
         self.frames.transport.writelines(frames.encode(header, buffers))
 
     def abort(self) -> None:
-        """Ends the worker in the midst of anything."""
+        """Kills the worker."""
         if self.frames is not None and self.frames.transport is not None:
             self.frames.transport.abort()
 
     def note_ready(self, watchers: Iterable[int]) -> bool:
-        """The worker has said that it is ready. False where nobody waits for that."""
+        """Called when the worker is ready. False if no caller waits for that."""
         if self._ready is None or self._ready.done():
             return False
         self.watchers = frozenset(watchers)
@@ -123,7 +124,7 @@ class WorkerProcess:
         return True
 
     def note_reason(self, reason: str, size: int) -> None:
-        """The worker has said that it ends."""
+        """Called when the worker has announced its end."""
         self._reason = reason
         log.info(LEAVES[reason], size // 1_000_000)
 
@@ -198,7 +199,7 @@ class WorkerProcess:
             raise
 
     async def _until_ready(self, ready: asyncio.Future[None], pid: int) -> None:
-        """Raises TimeoutError where it takes too long, WorkerLoss where nothing is done."""
+        """Raises TimeoutError if it takes too long, WorkerLoss if the worker makes no progress."""
         watch = Stillness(pid)
         async with asyncio.timeout(START_SECONDS):
             while not ready.done():
@@ -244,7 +245,7 @@ class WorkerProcess:
     # ---- its end -----------------------------------------------------------------------------------------------------
 
     def _note_loss(self) -> None:
-        """The socket has ended: so has the worker, or it will."""
+        """Called when the socket has ended. The worker has ended or will end."""
         self.frames = None
         process, self._process = self._process, None
         if process is not None:
@@ -264,14 +265,14 @@ class WorkerProcess:
             self._ready.set_exception(WorkerLoss(reason))
 
     async def stop_starts(self) -> None:
-        """From now on it is not started any more."""
+        """Prevents further starts."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
 
     async def end(self) -> None:
-        """Ends the worker, and leaves nothing but the file with the tables."""
+        """Ends the worker, and removes all files except the file with the tables."""
         if self.frames is not None and self.frames.transport is not None:
             self.frames.transport.abort()
             while self.frames is not None:
@@ -281,7 +282,7 @@ class WorkerProcess:
         self._clear_directory()
 
     def _clear_directory(self) -> None:
-        """Takes away all but the file with the tables."""
+        """Removes all files except the file with the tables."""
         with contextlib.suppress(FileNotFoundError), os.scandir(self.directory) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):

@@ -1,6 +1,5 @@
 """ALTER TABLE. Commands change the definition one after another. The resulting work on rows is collected and done once.
 
-
 no work             ADD COLUMN without default or with a constant one (a read adds it to older rows), DROP COLUMN
                     (a new layout without it), defaults, renames, owners, dropped constraints
 check of every row  SET NOT NULL, ADD CHECK, ADD FOREIGN KEY                       (job ValidateConstraint)

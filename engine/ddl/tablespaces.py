@@ -7,12 +7,11 @@ table. Sequences and the whole catalog are in pg_default.
 Options for a cluster have no effect on a single node. PostgreSQL's cost options are stored and shown. The options for a
 cluster are:
 
-
-leader                  the node that should lead the tablespace
-replicas                nodes that should hold it, joined by commas
-expected_replicas       the number of nodes that should hold it
-max_leader_inactivity   the time after which another node becomes leader, as '30s'
-store                   the store of its changelog, as a URL (file, s3, log, or a quorum of them)
+    leader                  the node that should lead the tablespace
+    replicas                nodes that should hold it, joined by commas
+    expected_replicas       the number of nodes that should hold it
+    max_leader_inactivity   the time after which another node becomes leader, as '30s'
+    store                   the store of its changelog, as a URL (file, s3, log, or a quorum of them)
 """
 
 from __future__ import annotations

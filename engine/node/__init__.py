@@ -1,6 +1,5 @@
 """A node: the state that all its sessions share.
 
-
 node.py                 `Node` itself: the store, the committed catalog, locks, sequences, the commit queue, the
                         register of sessions. shoal/serve.py makes it
 interface.py            the interface of a session for the node

@@ -2,6 +2,7 @@
 
     interface.py      the changelog as the engine needs it, and storage as the rest of the engine needs it
     tablespace.py     one changelog, one LMDB environment, and the memtables between them
+    layered_reads.py  reads of a tablespace through its layers: the base class of `Tablespace`
     stores.py, moments.py, joints.py    several tablespaces: routing, LSNs, commits over several of them
     directory_lock.py        the lock of a data directory
     directories.py    directories of tablespaces;  unwritable.py  a changelog that accepts no commits

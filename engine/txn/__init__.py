@@ -2,6 +2,7 @@
 
     interface.py        transactions as executors see them
     transaction.py      a private write set over a snapshot, savepoints, and `put`, which counts memory
+    held_locks.py       the locks of a transaction: the base class of `Transaction`
     row_locks.py        locks of rows and keys;  locks.py  holders and waiters;  deadlocks.py  resolves deadlocks by
                         another order of queues
     serializable.py     SERIALIZABLE: detects dangerous structures. DEFERRABLE: engine/session/safe_snapshots.py

@@ -19,9 +19,9 @@ REPEATABLE READ: if `get_locked` finds a version newer than the snapshot, it rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedList
 
@@ -32,6 +32,7 @@ from catalog.schema import SchemaObject
 from engine.storage.keys import PREFIX_BYTES
 from engine.storage.views import Snapshot
 from engine.txn.deferred import Deferred
+from engine.txn.held_locks import NOTHING_CLAIMED, LockHolder
 from engine.txn.interface import (
     KEY_SHARE,
     NO_KEY_UPDATE,
@@ -42,7 +43,7 @@ from engine.txn.interface import (
     SettingsState,
     WaitTicket,
 )
-from engine.txn.locks import ACCESS_SHARE, ROW_EXCLUSIVE, LockSpace, Ticket
+from engine.txn.locks import LockSpace, Ticket
 from engine.txn.overlay import MISSING, Missing, overlay
 from engine.txn.row_locks import MOVES_KEPT, KeyChange, RowLocks
 from engine.txn.serializable import Serial, Tracked
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
 WRITE_BYTES = 400  # of a write beside its value: the key, places in dictionaries and lists, its lock
 BLOCK = 1 << 20  # bytes that are taken from the connection's account at once
 UNCOUNTED = 1 << 16  # bytes of writes that are not counted
-NOTHING_CLAIMED: frozenset[bytes] = frozenset()
-GUARDS = ~(ACCESS_SHARE | ROW_EXCLUSIVE)
-"""Modes of a table under which more is locked than what is written."""
 
 UndoRecord = bytes | tuple[bytes, bytes | None]
 """The key of a write, and what it has replaced if the transaction had written under that key before."""
@@ -80,55 +78,39 @@ class Savepoint:
     deferred: tuple[int, dict[int, bool]] | None  # Deferred.position()
 
 
-class Transaction:
+class Transaction(LockHolder):
     """engine/txn/interface.py has the Protocol for executors. Used on the engine's thread only."""
 
     __slots__ = (
         "_again",
         "_arrived",
         "_base",
-        "_changing",
         "_first_lsn",
         "_kept",
         "_key_changes",
         "_loose",
         "_ordered",
-        "_row_space",
         "_runs_anew",
         "_snapshot",
-        "_store",
-        "_table_space",
         "_undo",
-        "_undone",
-        "_upgrades",
         "account",
         "before_snapshot",
         "catalog",
         "catalog_base",
         "changed_objects",
-        "claimed",
         "deferred",
         "dropped_storage",
         "exclusive",
-        "guards",
         "held",
         "held_up_to",
         "in_block",
         "isolation",
         "kept_storage",
-        "met",
-        "process_id",
         "queried",
         "read_only",
-        "row_locks",
-        "runs",
-        "savepoints",
         "serial",
         "snapshot_lsn",
         "start_time",
-        "table_locks",
-        "waiting",
-        "writes",
     )
 
     def __init__(
@@ -341,21 +323,6 @@ class Transaction:
 
     # ---- locking ------------------------------------------------------------------------------------------------
 
-    def lock(self, key: bytes, strength: int, wait: str = "block") -> bool:
-        held = self.row_locks.get(key)
-        if held is not None and held >= strength:
-            return True
-        if wait != "block" and self._row_space.would_block(self, key, strength):
-            if wait == "nowait":
-                raise SqlError("55P03", "could not obtain lock on row in relation")
-            return False
-        if held is not None and self.savepoints:
-            self._note_upgrade(self._row_space, key, held)
-        ticket = self._row_space.acquire(self, self.row_locks, key, strength)
-        if ticket is not None:
-            raise LockWait(ticket)
-        return True
-
     def take_key(self, key: bytes, to_have: bool = True) -> bytes | None:
         """The value under a unique key. None: there is none, and the key is locked, so that no other can insert it. An
         existing row is not locked, and no running transaction that might delete it has written it (_bt_check_unique).
@@ -370,80 +337,6 @@ class Transaction:
         else:
             self.wait_for_writer(key)
         return found
-
-    def wait_for_writer(self, key: bytes) -> None:
-        """Raises LockWait if another running transaction has written the key."""
-        ticket = self._row_space.wait_for_writer(self, key)
-        if ticket is not None:
-            raise LockWait(ticket)
-
-    def has_written(self, key: bytes) -> bool:
-        """Whether the transaction has written the key, singly or in bulk."""
-        if self.waiting is not None and (key == self._changing or key in self._undone):
-            return True  # it writes the key again when its wait is over
-        return key in self.writes or self.has_in_runs(key)
-
-    def lock_table(self, oid: Hashable, mode: int, wait: str = "block") -> None:
-        """Locks a table (by OID), or a name that is about to be used, in one of the modes of engine/txn/locks.py.
-        Raises LockWait, 40P01, 55P03."""
-        space = self._table_space
-        held = self.table_locks.get(oid)
-        if held is not None and held & mode:
-            return
-        if wait == "nowait" and space.would_block(self, oid, mode):
-            raise SqlError("55P03", "could not obtain lock on relation")
-        if held is not None and self.savepoints:
-            self._note_upgrade(space, oid, held)
-        if mode & GUARDS:
-            self.guards = True
-        met = self.met
-        ticket = space.acquire(self, self.table_locks, oid, mode)
-        if ticket is not None:
-            raise LockWait(ticket)
-        if self.met != met:
-            self._begin_anew(space, oid)  # its snapshot is older than its lock
-
-    def meet(self, lsn: Lsn) -> None:
-        """See engine/txn/locks.py. A transaction with one snapshot for all its statements keeps it."""
-        if not lsn <= self._store.durable_lsn:
-            self.met = self._store.sequenced_lsn
-
-    def note_commit(self, lsn: Lsn) -> None:
-        """Called before it releases its locks: the next holder of one of them must see its commit, or, without writes,
-        the commits that it has seen. Rows that it has written have this information in their versions."""
-        if not self.guards:
-            return
-        lsn = lsn or self.met
-        durable = self._store.durable_lsn
-        rows = self.row_locks.keys() - self.writes.keys()
-        if rows:
-            self._row_space.note_commit(rows, lsn, durable)
-        tables = [name for name, modes in self.table_locks.items() if modes > ROW_EXCLUSIVE]
-        if tables:
-            self._table_space.note_commit(tables, lsn, durable)
-
-    def unlock_table(self, oid: Hashable) -> None:
-        """Releases a table lock that nothing has used yet."""
-        if self.table_locks.pop(oid, 0):
-            self._table_space.release(self, [oid])
-
-    def claim(self, prefixes: Iterable[bytes]) -> None:
-        """The keys of its runs under these storage ids are locked from now on, like single writes."""
-        new = frozenset(prefixes) - self.claimed
-        self.claimed |= new
-        for prefix in new:
-            self._row_space.claim(self, prefix)
-
-    def has_in_runs(self, key: bytes) -> bool:
-        return any(run.get(key) is not None for run in self.runs)
-
-    @property
-    def row_space(self) -> RowLocks:
-        return self._row_space
-
-    def _unclaim(self) -> None:
-        self._row_space.unclaim(self, self.claimed)
-        self.claimed = NOTHING_CLAIMED
 
     def get_locked(
         self,
@@ -548,12 +441,6 @@ class Transaction:
             self._arrived.add(key)
         return key, value
 
-    def _begin_anew(self, space: LockSpace, name: Hashable) -> NoReturn:
-        """Lets the statement run again, without a wait."""
-        ticket = Ticket(space, name, self, 0)
-        ticket.done = True  # there is nothing to wait for
-        raise LockWait(ticket)
-
     def moved_to(self, key: bytes) -> bytes | None:
         """The new key of the row that has moved from this one; None if it was deleted."""
         newest = self._store.newest(key)
@@ -637,10 +524,6 @@ class Transaction:
             self._hold(held)
         if self._ordered is not None:
             self._ordered.update(keys)
-
-    def let_go_after(self, count: int) -> None:
-        """Releases the row locks except the first ones: their statement was undone."""
-        self._release_after(self._row_space, self.row_locks, count)
 
     def _hold(self, held: int) -> None:
         """Takes another block of the connection's account. Raises 53200."""
@@ -745,32 +628,6 @@ class Transaction:
         self._release_after(self._row_space, self.row_locks, point.row_locks)
         self._release_after(self._table_space, self.table_locks, point.table_locks)
         self._restore_after(point.upgrades)
-
-    def _note_upgrade(self, space: LockSpace, name: Hashable, modes: int) -> None:
-        if self._upgrades is None:
-            self._upgrades = []
-        self._upgrades.append((space, name, modes))
-
-    def _restore_after(self, count: int) -> None:
-        """Locks that became stronger after a savepoint get their former modes."""
-        upgrades = self._upgrades
-        while upgrades and len(upgrades) > count:
-            space, name, modes = upgrades.pop()
-            held = self.row_locks if space is self._row_space else self.table_locks
-            if name in held:
-                space.restore(self, held, name, modes)
-
-    def _release_after(self, space: LockSpace, held: dict[Hashable, int], count: int) -> None:
-        later = list(held)[count:]
-        if self.claimed and space is self._row_space:  # what others have made locks of stays as long as its run
-            later = [
-                name
-                for name in later
-                if name[:PREFIX_BYTES] not in self.claimed or not self.has_in_runs(name)  # type: ignore[index, arg-type]
-            ]
-        for name in later:
-            del held[name]
-        space.release(self, later)
 
     def _find(self, name: str) -> int:
         for index in range(len(self.savepoints) - 1, -1, -1):

@@ -1,6 +1,5 @@
 """The replicated log of a tablespace on one node.
 
-
 layout.py          places and encoding of znodes and objects
 ledger_object.py   entries in an object
 objects.py         finds the objects of the log after an LSN

@@ -1,6 +1,5 @@
 """ZooKeeper as the coordination service of `replication/interface.py`, through kazoo.
 
-
 address.py     zk:// URLs, credentials and TLS from the environment
 connection.py  the connection, whose socket the loop uses
 bridge.py      other services for kazoo: threads, sockets, results

@@ -1,6 +1,5 @@
 """Backups: checkpoints and the changelog after them, in a store of objects of any kind (replication/stores).
 
-
 layout.py         the objects of a store of backups, and the content of the small ones
 archived_log.py   the archived changelog: unchanged entries, verified when they are read
 contents.py       reads a store: backups, LSNs that can be restored; verifies all of it

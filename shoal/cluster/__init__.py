@@ -1,6 +1,5 @@
 """A node of a cluster: connects the engine with the replicated log.
 
-
 member.py            the node from start to stop
 membership.py        the cluster and node of this directory; the session with ZooKeeper; the node's registration
 adapter.py           adapters: the engine for the log (`ReplicaEngine` in replication/log/interface.py), the log for the

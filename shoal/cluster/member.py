@@ -1,12 +1,11 @@
 """A node of a cluster, from start to stop.
 
-
-start   1. reads the identity, and opens a session with ZooKeeper
-        2. checks that the store is the cluster's, and registers as nodes/<node>
-        3. makes the directory a replica and follows the log; clients may connect once a catalog is applied
-runs    The log handles elections and terms, and informs the engine (adapter.py). When the ZooKeeper session ends,
-        another one is opened. The leader writes checkpoints.
-stop    The leadership is handed over, running work ends, and the memtable is flushed.
+    start   1. reads the identity, and opens a session with ZooKeeper
+            2. checks that the store is the cluster's, and registers as nodes/<node>
+            3. makes the directory a replica and follows the log; clients may connect once a catalog is applied
+    runs    The log handles elections and terms, and informs the engine (adapter.py). When the ZooKeeper session ends,
+            another one is opened. The leader writes checkpoints.
+    stop    The leadership is handed over, running work ends, and the memtable is flushed.
 
 An internal error that must never happen ends the process (status 70), which then restarts as a replica from its durable
 state. A replica whose part of the log has been dropped restarts from a checkpoint.

@@ -1,10 +1,9 @@
 """Makes a data directory a replica of a tablespace.
 
-
-only the cluster has the tablespace    The newest checkpoint is restored. If the log still goes back to its beginning,
-                                       the log alone is applied.
-the cluster and the directory have it  The replica continues after the entries in its LMDB.
-only the directory has it, or neither  This node creates it from the directory's content (cluster_creation.py).
+  only the cluster has the tablespace    The newest checkpoint is restored. If the log still goes back to its beginning,
+                                         the log alone is applied.
+  the cluster and the directory have it  The replica continues after the entries in its LMDB.
+  only the directory has it, or neither  This node creates it from the directory's content (cluster_creation.py).
 
 A restore that was interrupted is wiped and starts again. A directory of another tablespace is refused.
 """

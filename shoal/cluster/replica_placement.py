@@ -2,13 +2,12 @@
 
 A tablespace's spec in ZooKeeper names the nodes that hold it. Placement changes the spec, and the nodes follow it:
 
-
-the spec names this node   The node bootstraps a replica from the newest checkpoint and the later log, while
-                           everything else continues. The replica becomes visible when it has caught up with the
-                           other replicas on this node (`show_if_caught_up`).
-it no longer does          New statements do not read the replica. Its log ends, and its directory is removed when
-                           its last snapshot is closed.
-there is no spec yet       The row of CREATE TABLESPACE names the nodes, or means all. They open the tablespace.
+    the spec names this node   The node bootstraps a replica from the newest checkpoint and the later log, while
+                               everything else continues. The replica becomes visible when it has caught up with the
+                               other replicas on this node (`show_if_caught_up`).
+    it no longer does          New statements do not read the replica. Its log ends, and its directory is removed when
+                               its last snapshot is closed.
+    there is no spec yet       The row of CREATE TABLESPACE names the nodes, or means all. They open the tablespace.
 
 Statements on tablespaces that this node does not hold are forwarded to the leader (wire/leader_forwarding.py). A node
 that leads pg_default gets the tablespaces that it lacks.

@@ -2,11 +2,10 @@
 
 A member leaves when `shoal store replace` or `shoal store drain` has put '-' before its URL in the tablespace's spec:
 
-
-1  The leader opens a ledger in the store without that member, so the member gets no new objects.
-2  Everything of the tablespace is copied until W of the other members hold it.
-3  The ledgers, including the open one, are listed under the URL without the member. Then the spec is changed, and
-   the member may be switched off.
+    1  The leader opens a ledger in the store without that member, so the member gets no new objects.
+    2  Everything of the tablespace is copied until W of the other members hold it.
+    3  The ledgers, including the open one, are listed under the URL without the member. Then the spec is changed, and
+       the member may be switched off.
 
 Every `interval`, objects that fewer than W members hold are copied, and deletes that a member has missed are repeated.
 

@@ -3,12 +3,11 @@
 The catalog, which is in pg_default, lists the tablespaces. The znodes, the directories and the objects in the store
 follow it:
 
-
-CREATE      1. the row commits   2. every node opens a replica
-            3. the leader of pg_default creates the znodes and leads the tablespace   4. CREATE returns
-DROP        1. the row is deleted   2. every node closes and removes its replica
-            3. the leader of pg_default removes the znodes, then the objects in the store
-start       every tablespace that has znodes is opened, from a checkpoint if necessary; other directories are removed
+   CREATE      1. the row commits   2. every node opens a replica
+               3. the leader of pg_default creates the znodes and leads the tablespace   4. CREATE returns
+   DROP        1. the row is deleted   2. every node closes and removes its replica
+               3. the leader of pg_default removes the znodes, then the objects in the store
+   start       every tablespace that has znodes is opened, from a checkpoint if necessary; other directories are removed
 
 A tablespace has no znodes before its row is durable. So after a crash at any step the leader knows what to do: it
 creates znodes for a row without them, and removes znodes without a row.

@@ -1,28 +1,27 @@
 """The commands other than `serve` and `route`. Commands for a cluster use ZooKeeper, the store, and client connections
 to nodes.
 
-
-init.py            creates an empty database in a new directory
-sql.py             runs statements on a server or a directory: sql_channels.py, sql_directory.py, sql_text.py,
-                   sql_errors.py, sql_prompt.py
-config.py          prints the settings in force
-completion.py      prints a script for the shell
-status.py          nodes, tablespaces, leaders, replicas, and problems
-ledger.py          the ledgers of the changelog: a list, their objects, their entries
-checkpoint.py      makes the leader write a checkpoint
-lead.py            makes another node the leader
-changes.py         prints a change stream as JSON lines, over a client connection
-check.py           compares the replicas with each other
-check_indexes.py   compares indexes with the rows of their tables
-doctor.py          finds problems in the directory of a stopped server
-health.py          tests whether a server or a router answers
-store.py           changes the store, or the members of a quorum store
-backup.py          backups of a running server, verify and restore
-restore_as.py      restores one database beside others
-pipeline.py        jobs on Spark: pipeline_jobs.py; their command lines: pipeline_parser.py
-compact.py         the job that compacts a store of backups: shoal/archive/compaction.py
-progress_bars.py   progress bars for long work
-cluster_access.py  shared functions: access to a cluster without changing it, SQL to a node, tables of text
+    init.py            creates an empty database in a new directory
+    sql.py             runs statements on a server or a directory: sql_channels.py, sql_directory.py, sql_text.py,
+                       sql_errors.py, sql_prompt.py
+    config.py          prints the settings in force
+    completion.py      prints a script for the shell
+    status.py          nodes, tablespaces, leaders, replicas, and problems
+    ledger.py          the ledgers of the changelog: a list, their objects, their entries
+    checkpoint.py      makes the leader write a checkpoint
+    lead.py            makes another node the leader
+    changes.py         prints a change stream as JSON lines, over a client connection
+    check.py           compares the replicas with each other
+    check_indexes.py   compares indexes with the rows of their tables
+    doctor.py          finds problems in the directory of a stopped server
+    health.py          tests whether a server or a router answers
+    store.py           changes the store, or the members of a quorum store
+    backup.py          backups of a running server, verify and restore
+    restore_as.py      restores one database beside others
+    pipeline.py        jobs on Spark: pipeline_jobs.py; their command lines: pipeline_parser.py
+    compact.py         the job that compacts a store of backups: shoal/archive/compaction.py
+    progress_bars.py   progress bars for long work
+    cluster_access.py  shared functions: access to a cluster without changing it, SQL to a node, tables of text
 
 A command prints to standard output. Its exit status is 0, or 1 when something is wrong with the cluster. Errors of the
 command line, and of the connection to the cluster, are one line on standard error, with status 1.

@@ -1,9 +1,8 @@
 """`shoal ledger list | show | read`: the changelog of a tablespace in its store.
 
-
-list    the list of ledgers in ZooKeeper
-show    the objects of one ledger: objects with entries, objects that were never committed, bulk files
-read    decoded entries, each verified: checksum, tablespace, epoch, LSN, and the hash of the entry before it
+    list    the list of ledgers in ZooKeeper
+    show    the objects of one ledger: objects with entries, objects that were never committed, bulk files
+    read    decoded entries, each verified: checksum, tablespace, epoch, LSN, and the hash of the entry before it
 
 The names of tables come from the catalog of the newest checkpoint, and from schema changes among the entries. A
 relation that neither of them has is shown by its storage id.

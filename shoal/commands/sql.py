@@ -3,10 +3,9 @@
 The statements of a file run one after the other. Each commits on its own unless the file has BEGIN. The first statement
 that fails ends the command. The output is:
 
-
-text     a table for each result, then the number of rows; the command tag of a statement without a result
---json   one JSON object a row, a line each; values as POST /sql formats them (wire/http.py)
---csv    a header and the rows, as COPY (FORMAT csv, HEADER): NULL is empty, an empty string is ""
+    text     a table for each result, then the number of rows; the command tag of a statement without a result
+    --json   one JSON object a row, a line each; values as POST /sql formats them (wire/http.py)
+    --csv    a header and the rows, as COPY (FORMAT csv, HEADER): NULL is empty, an empty string is ""
 """
 
 from __future__ import annotations

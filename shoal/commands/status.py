@@ -2,7 +2,6 @@
 
 It reports these problems:
 
-
 - a node whose port does not answer
 - no leader, a leader that is not registered, or one that has not taken over yet
 - fewer live replicas than expected, or a missing replica

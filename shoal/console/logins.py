@@ -4,13 +4,12 @@ A login is a role of the database with its password, which is checked against th
 host rules of the SQL port apply to the browser's address: they may refuse it, and with `trust` a role without a
 password may log in without one.
 
-
-cookie      32 random bytes, HttpOnly, SameSite=Strict. Its name contains the port, because browsers keep cookies by
-            host. The server keeps only a hash of it.
-token       16 other random bytes, which the page sends with every request (X-Shoal-Token). Pages of other origins can
-            neither read it nor set the header. Servers on other ports receive the cookie, but not the token.
-end         IDLE seconds after the last request, LONGEST seconds after the login, when the role's password changes or
-            expires, and when the node stops
+  cookie      32 random bytes, HttpOnly, SameSite=Strict. Its name contains the port, because browsers keep cookies by
+              host. The server keeps only a hash of it.
+  token       16 other random bytes, which the page sends with every request (X-Shoal-Token). Pages of other origins can
+              neither read it nor set the header. Servers on other ports receive the cookie, but not the token.
+  end         IDLE seconds after the last request, LONGEST seconds after the login, when the role's password changes or
+              expires, and when the node stops
 
 Guessing is slowed down. After FAILURES wrong passwords for a role within WINDOW seconds, every attempt for that role is
 refused, even with the right password, until the oldest failure is older than the window. At most CHECKS passwords are

@@ -1,8 +1,7 @@
 """A database connection of the console's page. It runs one statement at a time, and limits the size of the answer.
 
-
-answer      {"columns": [{"name", "type"}], "rows": [[...]], "command": "SELECT 2", "truncated": false,
-             "notices": ["NOTICE: ..."], "milliseconds": 1.2, "transaction": "idle"}
+    answer      {"columns": [{"name", "type"}], "rows": [[...]], "command": "SELECT 2", "truncated": false,
+                 "notices": ["NOTICE: ..."], "milliseconds": 1.2, "transaction": "idle"}
 
 Values have the form of wire/http.py. `truncated` is true if there are more rows than the limit, or more than
 ANSWER_LIMIT bytes; `command` may be empty then. A query runs until it has returned the requested number of rows. A

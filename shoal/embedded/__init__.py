@@ -1,6 +1,5 @@
 """The database inside a program: `import shoal; db = shoal.open("path")`.
 
-
 database.py        an open directory; transactions; statements that commit on their own
 connection.py      PEP 249 connections and cursors
 tables.py          the key-value interface

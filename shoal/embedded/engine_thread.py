@@ -1,9 +1,8 @@
 """The engine of one directory on a thread of its own, and connections to it from other threads.
 
-
-the caller's thread                                     the engine's thread: an event loop
-  Link.send(messages)  -- call_soon_threadsafe --------->  Connection.data_received
-  Link.receive() <-- a queue of written bytes -----------  Link.write, as the connection's transport
+    the caller's thread                                     the engine's thread: an event loop
+      Link.send(messages)  -- call_soon_threadsafe --------->  Connection.data_received
+      Link.receive() <-- a queue of written bytes -----------  Link.write, as the connection's transport
 
 A connection is the server's own (wire/connection.py) over a transport that is a queue. There is no socket, and
 everything that a driver may rely on applies here too.
