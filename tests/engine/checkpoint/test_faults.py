@@ -63,7 +63,7 @@ class DyingFiles(FolderFiles):
         return super()._begin(call, name)
 
 
-async def test_what_a_dead_process_left_is_in_nobodys_way(samples: Path, tmp_path: Path) -> None:
+async def test_files_of_a_dead_process_do_not_hinder_the_next_one(samples: Path, tmp_path: Path) -> None:
     calls = await calls_of_a_write(samples, tmp_path)
     async with opened(samples) as store:
         for step in range(0, calls, 5):

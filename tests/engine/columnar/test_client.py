@@ -645,7 +645,7 @@ async def test_history_is_let_go_a_moment_after_the_last_commit(
     assert await database.fetch(wanted) == [(1, "x")]
 
 
-async def test_open_portals_keep_nobody_from_running(database: Database) -> None:
+async def test_open_portals_do_not_block_other_queries(database: Database) -> None:
     portals = [await database.client.rows(query(PLENTY, ROW), (), database.store.current, DATAROWS) for _ in range(10)]
     for portal in portals:
         await anext(portal)

@@ -328,7 +328,7 @@ FAULTS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("fault", some(FAULTS, 2))
-async def test_a_file_that_cannot_be_used_is_made_anew(place: Place, fault: str) -> None:
+async def test_an_unusable_file_is_written_again(place: Place, fault: str) -> None:
     await filled(place)
     path = Path(place.database.client.columns_path)
     await place.change()
@@ -391,7 +391,7 @@ async def test_a_table_that_is_gone_goes_from_the_file(place: Place) -> None:
     place.open()
 
 
-async def test_a_table_of_another_description_is_built_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_table_of_another_description_is_built_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(place)
     await place.close()
     monkeypatch.setattr(

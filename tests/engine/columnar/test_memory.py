@@ -99,7 +99,7 @@ def test_a_process_that_has_grown_ends_when_it_has_nothing_to_do(trial: Trial, w
     assert trial.done == ["grown"]
 
 
-def test_resident_memory_is_told(tmp_path: Path) -> None:
+def test_resident_memory_is_reported(tmp_path: Path) -> None:
     before = memory.resident()
     held = bytearray(b"x") * (64 << 20)
     assert 60 << 20 < memory.resident() - before < 80 << 20
@@ -111,7 +111,7 @@ def test_resident_memory_is_told(tmp_path: Path) -> None:
 LARGE_RESULT = "SELECT count(*) AS a FROM (SELECT DISTINCT range, md5(range::VARCHAR) AS m FROM range(6000000))"
 
 
-async def test_an_idle_worker_that_has_grown_is_replaced_and_nobody_notices(
+async def test_an_idle_worker_that_has_grown_is_replaced_without_errors(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_worker.use(monkeypatch, limit=4096, idle=1)
@@ -199,7 +199,7 @@ def loaded(tmp_path: Path) -> Iterator[tuple[Tables, Callable[[int, int], Pairs]
 
 
 @pytest.mark.parametrize("way", ["apply", "apply_all"])
-def test_no_memory_for_a_table_is_told_as_that_and_others_go_on(
+def test_a_table_without_memory_raises_an_error_and_others_work(
     loaded: tuple[Tables, Callable[[int, int], Pairs]], way: str
 ) -> None:
     kept, rows = loaded

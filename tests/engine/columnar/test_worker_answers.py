@@ -47,7 +47,7 @@ class Worker:
         return self.asked == before and not self.replaced.is_set()
 
 
-async def test_it_is_asked_until_a_cancelled_query_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_questions_are_sent_until_a_cancelled_query_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch)
     worker.hearing.note_cancel(1, PID)
     worker.hearing.note_cancel(2, PID)
@@ -81,7 +81,7 @@ async def test_others_who_ask_do_not_put_it_off(monkeypatch: pytest.MonkeyPatch)
     assert worker.replaced.is_set() and worker.asked == 1
 
 
-async def test_one_question_and_nothing_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_question_and_no_remaining_task(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch)
     worker.hearing.ask(PID)
     assert await worker.rests() and worker.asked == 1

@@ -132,7 +132,7 @@ def test_there_is_nothing_before_the_first_commit(server: ShoalServer) -> None:
                 connection.execute(statement)
 
 
-def test_what_is_before_the_beginning_is_told_in_a_line(server: ShoalServer) -> None:
+def test_a_moment_before_the_first_is_a_one_line_error(server: ShoalServer) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE a (id int PRIMARY KEY)")
         with pytest.raises(psycopg.Error, match="no longer kept") as error:

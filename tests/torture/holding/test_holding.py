@@ -83,7 +83,7 @@ def test_others_are_answered_beside_any_call(watched: tuple[ShoalServer, Watch],
 
 
 @pytest.mark.long
-def test_a_function_that_goes_on_when_it_is_cancelled_is_noticed() -> None:
+def test_a_function_that_continues_after_a_cancel_is_found() -> None:
     assert planted_stay()
 
 
