@@ -124,8 +124,6 @@ class Registration:
                     async with asyncio.timeout(left):
                         await gone.wait()
         self._coordination = coordination
-        if self._task is None:
-            self._task = run_in_background(self._report())
 
     def _is_own(self, found: Node) -> bool:
         """Whether an ended session of this process left the znode. ZooKeeper may end a session late when the whole
@@ -137,6 +135,8 @@ class Registration:
         """Called when the address becomes known or changes."""
         self.node = dataclasses.replace(self.node, host=host, port=port)
         await self._write()
+        if self._task is None:  # before, there is no load to measure
+            self._task = run_in_background(self._report())
 
     async def _report(self) -> None:
         while True:
