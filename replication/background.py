@@ -27,6 +27,13 @@ def _tell_of_failure(task: asyncio.Task[None]) -> None:
         task.get_loop().call_exception_handler(told)
 
 
+async def end_task(task: asyncio.Task[None] | None) -> None:
+    """Cancels the task, if there is one, and waits until it has ended."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
 def stop_on_failure(loop: asyncio.AbstractEventLoop, fatal: Callable[[BaseException], None]) -> None:
     """From now on `fatal` gets the error that ends a task of `run_in_background`."""
 

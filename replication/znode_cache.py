@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from catalog.errors import SqlError
-from replication.background import run_in_background
+from replication.background import end_task, run_in_background
 from replication.interface import Coordination, CoordinationUnavailableError, SessionState
 
 log = logging.getLogger("shoal.picture")
@@ -86,9 +86,7 @@ class ZnodeCache(ABC):
         self._task = run_in_background(self._follow())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        await end_task(self._task)
         self._cancel_timers()
         session, self._session = self._session, None
         if session is not None and not self._shared:

@@ -22,6 +22,7 @@ The parts:
     embedded/             the database inside a program
     logs.py               the formats of the log; what sessions write to it: engine/session/statement_log.py
     stacks.py             stack sizes of threads;  descriptors.py  limits of open files
+    failure.py            ends the process after an error from which it cannot recover
     directory_watch.py    ends a server whose data directory was removed
 """
 

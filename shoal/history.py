@@ -36,7 +36,7 @@ from engine.checkpoint import (
 )
 from engine.cluster_view import spaces_of
 from engine.past.far import Gone
-from replication.background import run_in_background
+from replication.background import BackgroundTask, end_task
 from replication.interface import StoreUnavailableError
 from replication.local import LocalChangelog
 from replication.stores.files import FileStore
@@ -56,7 +56,7 @@ LOOK_SECONDS = 10.0
 PARTS = 4  # number of checkpoints in the kept time, or in the kept bytes
 
 
-class LocalHistory:
+class LocalHistory(BackgroundTask):
     """`retention` in seconds, more than 0; `limit` in bytes of changelog, for each tablespace. `log_of` returns the
     changelog of a tablespace by id, and `spaces` has the dropped tablespaces. Used on the engine's thread."""
 
@@ -77,16 +77,10 @@ class LocalHistory:
         self._limit = limit
         self.files = FileStore(str(data / FOLDER))
         self._checkpoints: dict[bytes, list[Manifest]] = {}  # by tablespace, oldest first
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = run_in_background(self._run())
 
     async def close(self) -> None:
         """Stops, and abandons a checkpoint that is being written."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        await end_task(self._task)
         await self.files.close()
 
     async def _run(self) -> None:

@@ -23,6 +23,7 @@ from replication.background import stop_on_failure
 from replication.directory import CoordinatedDirectory
 from replication.zookeeper.cluster import open_coordination
 from shoal.config import Config, ConfigError
+from shoal.failure import end_process
 from shoal.logs import configure
 from shoal.reload import ignore_hangup, on_hangup
 from wire.http import SqlOverHttp, health_of
@@ -54,16 +55,11 @@ def route(config: RouterConfig) -> int:
     return status
 
 
-def _fail(error: BaseException) -> None:
-    log.critical("stopping after an unrecoverable error: %s", error, exc_info=error)
-    os._exit(70)
-
-
 async def _run(config: RouterConfig) -> int:
     host, port = Config(listen=config.listen).address
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    stop_on_failure(loop, _fail)
+    stop_on_failure(loop, end_process)
     on_hangup(lambda: None)  # the router has no configuration to reload
     directory = CoordinatedDirectory(partial(open_coordination, config.cluster))
     await directory.start()

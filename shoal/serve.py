@@ -26,7 +26,6 @@ import orjson
 import uvloop
 
 from catalog import patience
-from catalog.errors import SqlError
 from catalog.types import beside
 from engine.cluster_view import THIS_NODE
 from engine.columnar.client import WorkerClient
@@ -46,6 +45,7 @@ from shoal.config import Config, ConfigError, ConfigSources
 from shoal.data_directory import open_spaces
 from shoal.descriptors import raise_limit
 from shoal.directory_watch import DirectoryWatch
+from shoal.failure import end_process
 from shoal.history import LocalHistory
 from shoal.logs import configure
 from shoal.reload import Reload, default_settings, ignore_hangup, on_hangup
@@ -89,16 +89,9 @@ async def _run(config: Config, as_json: bool, sources: ConfigSources) -> int:
     foreground().place = Place()
     stand_first()
 
-    def fatal(error: BaseException) -> None:
-        known = isinstance(
-            error, OSError | SqlError
-        )  # an error of the disk or its data, for which a traceback is of no use
-        log.critical("stopping after an unrecoverable error: %s", error, exc_info=None if known else error)
-        os._exit(70)  # the process must not acknowledge or answer anything more; acknowledged commits are on disk
-
-    stop_on_failure(loop, fatal)
+    stop_on_failure(loop, end_process)
     async with _admin_port(config) as admin:
-        return await _run_node(config, stop, fatal, admin, as_json, sources)
+        return await _run_node(config, stop, end_process, admin, as_json, sources)
 
 
 async def _run_node(

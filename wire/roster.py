@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from replication.background import run_in_background
+from replication.background import end_task, run_in_background
 from replication.directory import NodeDirectory
 from replication.interface import Node
 from wire import client_core
@@ -68,9 +68,7 @@ class Roster:
         self._prober = run_in_background(self._probe_for_ever())
 
     async def stop(self) -> None:
-        if self._prober is not None:
-            self._prober.cancel()
-            await asyncio.wait((self._prober,))
+        await end_task(self._prober)
 
     def health(self, node: str) -> Health:
         return self._health.setdefault(node, Health())

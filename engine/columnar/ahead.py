@@ -41,6 +41,12 @@ def columnar_of(table: Table) -> str:
     return dict(table.options).get(COLUMNAR, "auto").lower()
 
 
+def is_empty(store: AnyStore, storage_id: int) -> bool:
+    """Whether no row of the table is committed. Raises SqlError if its tablespace is gone."""
+    low, high = prefix_range(storage_prefix(storage_id))
+    return next(store.of(storage_id).current.scan(low, high), None) is None
+
+
 class BackgroundBuild:
     """Tables that are built, or brought up, one after another. In the event loop."""
 
@@ -105,8 +111,6 @@ def announce(worker: WorkerClient, store: AnyStore, catalog: Catalog, runs: Sequ
         return
     filled = {int.from_bytes(run.first_key[:PREFIX_BYTES], "big") for run in runs if run.first_key is not None}
     for table in catalog.tables():
-        if table.storage_id in filled and not leans(table.storage_id):
-            low, high = prefix_range(storage_prefix(table.storage_id))
-            if next(store.of(table.storage_id).current.scan(low, high), None) is None:
-                worker.build_ahead(table)
+        if table.storage_id in filled and not leans(table.storage_id) and is_empty(store, table.storage_id):
+            worker.build_ahead(table)
     worker.drafts.expect(runs)

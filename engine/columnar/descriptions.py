@@ -14,6 +14,7 @@ from catalog.types.collated_oids import plain
 from catalog.types.enum import EnumType
 from catalog.types.user import FIRST_USER_OID
 from engine.columnar.frames import Header
+from engine.storage.columns import takes_shapes
 
 
 def describe_table(table: Table, bases: Sequence[int] = ()) -> Header:
@@ -29,6 +30,11 @@ def describe_table(table: Table, bases: Sequence[int] = ()) -> Header:
             for layout in table.layouts
         ],
     }
+
+
+def stored_kind(type_: TypeRef, whole: bool) -> str:
+    """The DuckDB type of a column in the worker's table. `whole`: its arrays are stored as text."""
+    return "VARCHAR" if whole and takes_shapes(type_.oid) else lookup(type_.oid).duckdb_type(type_.typmod)
 
 
 def table_of(description: Any) -> Table:

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.errors import SqlError
 from catalog.schema import Table
-from engine.columnar.ahead import columnar_of
+from engine.columnar.ahead import columnar_of, is_empty
 from engine.columnar.descriptions import describe_table
 from engine.columnar.frames import Header
+from engine.columnar.interface import GROUP_ROWS
 from engine.storage.branch_storage import leans
-from engine.storage.keys import prefix_range, storage_prefix
 
 if TYPE_CHECKING:
     from engine.columnar.feed import Feed
@@ -43,7 +43,7 @@ log = logging.getLogger("shoal.columnar")
 
 FIRST_ROWS = 100_000
 START_ROWS = 500_000
-PART_ROWS = 2 * 122_880  # DuckDB's row groups have 122,880 rows
+PART_ROWS = 2 * GROUP_ROWS
 TRIES = 2  # drafts of one load: the worker may end
 
 
@@ -59,16 +59,15 @@ class KeptRun:
 class Draft:
     """One draft, on the engine's side."""
 
-    __slots__ = ("asked", "committing_after", "finished", "kept", "lost", "path", "rows", "storage_id", "written")
+    __slots__ = ("asked", "committing_after", "kept", "lost", "path", "rows", "storage_id", "written")
 
     def __init__(self, kept: KeptRun, storage_id: int) -> None:
         self.kept = kept
         self.storage_id = storage_id
-        self.path: str | None = None  # of the run, once it is finished
+        self.path: str | None = None  # of the run, once it is finished: the file does not grow any more
         self.written = 0, 0  # rows and bytes that its file has
         self.rows = 0  # that the draft has
         self.asked = False  # the worker has been given a part, and has not answered
-        self.finished = False  # the file does not grow any more
         self.lost = False  # the worker does not have it any more
         self.committing_after: int | None = None  # the LSN after which its run is committed, when that has begun
 
@@ -80,13 +79,13 @@ class Drafts:
         self,
         directory: str,
         write: Callable[[Header], None],
-        is_running: Callable[[], bool],
+        is_worker_running: Callable[[], bool],
         start: Callable[[], Awaitable[None]],
     ) -> None:
         """`directory`: the worker's directory, for links to files. It is emptied when the worker starts."""
         self._directory = directory
         self._write = write
-        self._is_running = is_running
+        self.is_worker_running = is_worker_running
         self._start = start
         self.feed: Feed
         self._numbers = itertools.count(1)
@@ -120,10 +119,6 @@ class Drafts:
             return None
         return linked
 
-    @property
-    def is_worker_ready(self) -> bool:
-        return self._is_running()
-
     # ---- loads -------------------------------------------------------------------------------------------------------
 
     def of_load(self, table: Table) -> LoadColumns | None:
@@ -138,15 +133,13 @@ class Drafts:
         if columnar_of(table) == "off":
             return False
         try:
-            store = self.feed.store.of(table.storage_id)
-            low, high = prefix_range(storage_prefix(table.storage_id))
-            return next(store.current.scan(low, high), None) is None
+            return is_empty(self.feed.store, table.storage_id)
         except SqlError:  # its tablespace is not here any more
             return False
 
     def start_worker(self) -> None:
         """Starts the worker. A failure is ignored, because only a query needs the worker."""
-        if self._starting is None and not self._is_running():
+        if self._starting is None and not self.is_worker_running():
             self._starting = asyncio.get_running_loop().create_task(self._start_quietly())
 
     async def _start_quietly(self) -> None:
@@ -175,8 +168,8 @@ class Drafts:
     def _give_part(self, draft: Draft) -> None:
         rows, upto = draft.written
         left = rows - draft.rows
-        enough = left >= PART_ROWS or (left > 0 and draft.finished)
-        if draft.asked or draft.lost or not enough or not self._is_running():
+        enough = left >= PART_ROWS or (left > 0 and draft.path is not None)
+        if draft.asked or draft.lost or not enough or not self.is_worker_running():
             return
         draft.asked = True
         self._write({"op": "draft_rows", "draft": draft.kept.draft, "upto": upto, "rows": PART_ROWS})
@@ -198,7 +191,6 @@ class Drafts:
     def finish(self, draft: Draft, run: BulkRun) -> None:
         """Called when the run is complete and belongs to the transaction."""
         draft.path = run.path
-        draft.finished = True
         draft.written = run.rows, draft.written[1]
         self._of_runs[run.path] = draft
         run.on_discard = partial(self.discard, draft)
@@ -213,7 +205,7 @@ class Drafts:
             self._tell_discard(draft.kept)
 
     def _tell_discard(self, kept: KeptRun) -> None:
-        if self._is_running():
+        if self.is_worker_running():
             self._write({"op": "draft_discard", "draft": kept.draft, "path": kept.path})
 
     # ---- commits -----------------------------------------------------------------------------------------------------
@@ -277,7 +269,7 @@ class LoadColumns:
         drafts = self._drafts
         if not drafts.is_wanted(self._table):
             self._tries = 0
-        elif drafts.is_worker_ready:
+        elif drafts.is_worker_running():
             self._tries -= 1
             self._draft = drafts.begin(self._table, writer)
         elif rows >= START_ROWS:

@@ -114,6 +114,7 @@ def settings_of(text: str) -> FormatSettings:
     return FormatSettings(*json.loads(text))
 
 
+GROUP_ROWS = 122_880  # of DuckDB's row groups
 STATEMENT_TIME = -1
 TRANSACTION_TIME = -2
 FIRST_COMPUTED = -10

@@ -15,6 +15,7 @@ from catalog import types
 from catalog.errors import SqlError
 from catalog.types.base import TypeRef
 from catalog.types.text import has_blanks
+from engine.columnar.descriptions import stored_kind
 from engine.columnar.frames import Header
 from engine.columnar.literals import literal, quote_text
 from engine.storage.columns import from_values, takes_shapes
@@ -43,12 +44,12 @@ def reshape_commands(held: Header, wanted: Header, whole: bool = False) -> list[
 def _addition(column: Sequence[Any], whole: bool) -> str:
     """The command that adds a column. Raises SqlError for a value without a literal."""
     number, oid, typmod, missing = column
-    sql_type = types.lookup(oid)
-    kind = "VARCHAR" if whole and takes_shapes(oid) else sql_type.duckdb_type(typmod)
+    type_ = TypeRef(oid, typmod)
+    kind = stored_kind(type_, whole)
     if missing is None:
         return f"ADD COLUMN c{number} {kind}"
-    value = sql_type.text_decoder(typmod=typmod)(missing)
-    return f"ADD COLUMN c{number} {kind} DEFAULT {_literal(value, TypeRef(oid, typmod), kind)}"
+    value = types.lookup(oid).text_decoder(typmod=typmod)(missing)
+    return f"ADD COLUMN c{number} {kind} DEFAULT {_literal(value, type_, kind)}"
 
 
 def _literal(value: Any, type_: TypeRef, kind: str) -> str:

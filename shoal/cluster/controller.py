@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from catalog.errors import SqlError
-from replication.background import BackgroundTask, run_in_background
+from replication.background import BackgroundTask, end_task, run_in_background
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Epoch
 from replication.log.layout import decode_spec, encode, paths
 from replication.log.settings import Clock
@@ -102,8 +102,7 @@ class Controller:
         """Stops, and lets another node become the controller."""
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.wait((self._task,))
+        await end_task(self._task)
         if self._held_in is self._coordination():
             with contextlib.suppress(CoordinationUnavailableError, ConflictError):
                 await self._held_in.delete(CONTROLLER)

@@ -21,7 +21,7 @@ from pathlib import Path
 import orjson
 
 from catalog.errors import SqlError
-from replication.background import run_in_background
+from replication.background import BackgroundTask, run_in_background
 from replication.interface import ConflictError, Coordination, CoordinationUnavailableError, Node
 from replication.log.layout import decode_node, encode, node_path
 from shoal.config import ConfigError
@@ -88,14 +88,13 @@ async def cluster_secret(coordination: Coordination) -> bytes:
     return found.data
 
 
-class Registration:
+class Registration(BackgroundTask):
     """The znode `nodes/<node>`: the node's address, load and number of connections."""
 
     def __init__(self, node: Node, measure: Callable[[], tuple[float, int]]) -> None:
         """`measure` gives the load (0..1) and the number of connections."""
         self.node = node
         self._measure = measure
-        self._task: asyncio.Task[None] | None = None
         self._coordination: Coordination | None = None
 
     async def register(self, coordination: Coordination) -> None:
@@ -136,9 +135,9 @@ class Registration:
         self.node = dataclasses.replace(self.node, host=host, port=port)
         await self._write()
         if self._task is None:  # before, there is no load to measure
-            self._task = run_in_background(self._report())
+            self.start()
 
-    async def _report(self) -> None:
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(LOAD_INTERVAL)
             load, connections = self._measure()
@@ -151,10 +150,6 @@ class Registration:
     async def _write(self) -> None:
         assert self._coordination is not None
         await self._coordination.set(node_path(self.node.node), encode(self.node))
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
 
 SessionCallback = Callable[[Coordination], Awaitable[None]]

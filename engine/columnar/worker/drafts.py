@@ -18,7 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.errors import SqlError
-from engine.columnar.worker.columns_file import LEAST_FREE, SCHEMA
+from engine.columnar.interface import GROUP_ROWS
+from engine.columnar.worker import columns_file
+from engine.columnar.worker.columns_file import LEAST_FREE
 from engine.columnar.worker.held_table import (
     HeldTable,
     definition,
@@ -29,8 +31,8 @@ from engine.columnar.worker.held_table import (
     rows_as_held,
     transaction,
 )
+from engine.storage.runs import SCHEMA
 
-GROUP_ROWS = 122_880  # of DuckDB's row groups
 _BEGINNING = 8  # bytes of the file before its first message
 
 
@@ -38,7 +40,7 @@ class DraftTable:
     """One draft. `rows`: how many it has, those in `rest` included."""
 
     def __init__(self, number: int, held: HeldTable, path: str) -> None:
-        self.name = f"{SCHEMA}.d{number}"
+        self.name = f"{columns_file.SCHEMA}.d{number}"
         self.held = held
         self.path = path
         self.place = _BEGINNING
@@ -116,10 +118,9 @@ def _batches(draft: DraftTable, upto: int) -> Iterator[Any]:
             source.seek(_BEGINNING)
             pa.ipc.read_schema(pa.ipc.read_message(source))
             draft.place = source.tell()
-        schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
         source.seek(draft.place)
         while draft.place < upto:
-            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
+            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), SCHEMA)
             draft.place = source.tell()
             draft.batches += 1
             yield batch

@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import types
 from catalog.schema import Table
 from catalog.types.text import has_blanks
-from engine.columnar.descriptions import table_of, text_of
+from engine.columnar.descriptions import stored_kind, table_of, text_of
 from engine.columnar.frames import Pairs
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
 from engine.storage.columns import takes_shapes
@@ -127,12 +126,8 @@ def hold_table(description: Any, token: str, *, whole: bool = False) -> HeldTabl
 
 
 def column_types(held: HeldTable, whole: bool | None = None) -> list[tuple[str, str]]:
-    found = [
-        (f"c{column.number}", types.lookup(column.type.oid).duckdb_type(column.type.typmod))
-        for column in held.table.columns
-    ]
-    if held.whole if whole is None else whole:
-        found = [(name, "VARCHAR" if name in held.arrays else kind) for name, kind in found]
+    as_text = held.whole if whole is None else whole
+    found = [(f"c{column.number}", stored_kind(column.type, as_text)) for column in held.table.columns]
     if held.keys.columns == (ROW_NUMBER,):
         found.append((ROW_NUMBER, "BIGINT"))
     elif held.keys.is_encoded:

@@ -217,8 +217,7 @@ class Tables:
                 connection.execute(f"DROP TABLE {name}")
                 connection.execute(f"ALTER TABLE {draft.name} RENAME TO t{storage_id}")
             else:  # a key may have had another row, which went away in a change that has not come here
-                joined = " AND ".join(f"x.{key} = d.{key}" for key in held.keys.columns)
-                connection.execute(f"DELETE FROM {name} AS x USING {draft.name} AS d WHERE {joined}")
+                self._delete_keys(held, draft.name)
                 connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {held.columns} FROM {draft.name}")
                 connection.execute(f"DROP TABLE {draft.name}")
         return True
@@ -241,11 +240,16 @@ class Tables:
         connection = self._connection
         if keys.num_rows:
             connection.register("gone", keys)
-            joined = " AND ".join(f"x.{name} = gone.{name}" for name in held.keys.columns)
-            connection.execute(f"DELETE FROM {table_name(held.table.storage_id)} AS x USING gone WHERE {joined}")
+            self._delete_keys(held, "gone")
             connection.unregister("gone")
         if rows.num_rows:
             insert_rows(connection, table_name(held.table.storage_id), held, rows)
+
+    def _delete_keys(self, held: HeldTable, source: str) -> None:
+        """Deletes the rows whose keys a relation has."""
+        same = " AND ".join(f"x.{name} = y.{name}" for name in held.keys.columns)
+        name = table_name(held.table.storage_id)
+        self._connection.execute(f"DELETE FROM {name} AS x USING {source} AS y WHERE {same}")
 
     def _widen(self, held: HeldTable) -> HeldTable:
         """From now on the table's arrays are held as text."""
