@@ -204,6 +204,7 @@ class Taking:
         entries.extend((_keys_name(storage_id, lsn), None) for lsn in gone)
         for lsn in gone:
             del sizes[lsn]
+            self.since[storage_id] = max(self.since[storage_id], lsn)
         if data:
             entries.append((_keys_name(storage_id, self._last_lsn), data))
             sizes[self._last_lsn] = len(data)
