@@ -11,9 +11,9 @@ that it writes of such tables, in the same LMDB transaction.
 
 Keys are complete for what is later than `since`, up to `upto`, which each flush moves: a list that is behind what is
 flushed is of no use (a release that knows no lists has flushed). The token names this list: a copy that knows another
-one was made of another directory, or before the list had gaps. Notes of what is saved go. A table of which more than
-MOST_BYTES of keys would have to be kept has a list that begins anew behind the flush: a copy that is older is built
-again.
+one was made of another directory, or before the list had gaps. Notes of what is saved go, and
+`since` moves: an older copy, which somebody has put back, is built again. So is one that is older than a list that
+begins anew behind a flush, since more than MOST_BYTES of keys would have had to be kept.
 
 A list begins with an entry of its own, not with the flush that comes next: there may be none before the end.
 
