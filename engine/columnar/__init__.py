@@ -13,6 +13,7 @@
     cells.py, datarow.py    result columns -> text or binary cells -> DataRow messages
     arrow_stream.py   results as Arrow streams
     worker_answers.py whether the worker hears where nobody waits for it any more; another one takes its place if not
+    worker_report.py  what the worker tells of its tables and of its file: for views, for metrics, for the log
     watch.py          whether the worker does anything for those who wait; another one takes its place if not
 
 How values look in columns: catalog/types, "Values in columns".

@@ -31,7 +31,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,7 @@ from engine.columnar.watch import Watch
 from engine.columnar.worker.calls import LOST
 from engine.columnar.worker.keys import KeyPlan
 from engine.columnar.worker_answers import Hearing
+from engine.columnar.worker_report import REASONS, WAITING, ColumnsWork, CopyStatus, WorkerReport, WorkerStatus
 from engine.priority import beside
 from engine.storage.columns import ShapedArray
 from engine.storage.stores import Stores, not_here
@@ -79,43 +80,13 @@ LOADING_PATIENCE = 20.0  # seconds for which a table that found no memory waits 
 COLUMNS_FILE = "columns.duckdb"
 SAVE_AT_END_SECONDS = 20.0
 ASKED = 1  # the number of a save that the engine asks for
-BROKEN_SECONDS = 30.0  # for which a worker does not save where the one before it has failed
+BROKEN_SECONDS = 30.0  # for which a worker does not save where the one before it has failed; twice that after two...
+MOST_BROKEN_SECONDS = 600.0
 USELESS = 2  # workers in a row that ended before they had done anything, from which on the file is not used again
 VERSIONS_KEPT = 4  # contents of one virtual table that the worker keeps
 START_SECONDS = 60.0
 STARTS = 2  # how often a worker is started that ends, or does nothing, before it is ready
-_LEAVES = {
-    "full": "the analytic worker has grown to %s MB (at work): another takes its place when one is needed",
-    "grown": "the analytic worker has grown to %s MB (idle): another takes its place when one is needed",
-    "broken": "the analytic worker's database has failed (%s MB): another takes its place when one is needed",
-}
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `engine` and `catalog` are imported from
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """What the worker has, and what it lacks."""
-
-    pid: int  # 0: it does not run
-    tables: int
-    queries: int  # under way
-    behind: int  # LSNs that its tables have not been told of, of all tablespaces
-    late_since: int | None  # commit time of the oldest of these, microseconds since 2000-01-01 UTC, if it is known
-    unapplied: int  # bytes of changes that it has not applied yet
-
-
-@dataclass(frozen=True, slots=True)
-class CopyStatus:
-    """What the worker has of a table: `shoal_columns`. None is not known."""
-
-    state: str  # ready, loading, or saved: in the file, and not brought up yet
-    lsn: int | None = None
-    lag: int | None = None  # LSNs
-    saved_lsn: int | None = None
-    rows: int | None = None
-    bytes: int | None = None  # on the disk
-    loaded: int | None = None  # microseconds since 2000-01-01 UTC
-    loaded_from: str | None = None  # rows or file
 
 
 class WorkerClient(ColumnarEngine):
@@ -145,6 +116,7 @@ class WorkerClient(ColumnarEngine):
         self.stored_tables: Callable[[], Iterable[Table]] | None = None
         """What tables there are."""
         self.background = BackgroundBuild(self)
+        self.report = WorkerReport(self.columns_path, self.spill_directory)
         self._memory_limit = memory_limit
         self._threads = threads or os.cpu_count() or 1
         self._spill = spill
@@ -170,6 +142,7 @@ class WorkerClient(ColumnarEngine):
         self._push_timer: asyncio.TimerHandle | None = None
         self._saved: asyncio.Future[None] | None = None
         self._save_after = 0.0  # on the monotonic clock
+        self._broken_seconds = BROKEN_SECONDS
         self._useless = 0  # workers in a row that have ended before they had answered anything
         self._reason = ""  # for which the worker has said that it ends
         self._closed = False
@@ -195,6 +168,11 @@ class WorkerClient(ColumnarEngine):
             else:
                 found[storage_id] = CopyStatus("loading")
         return found
+
+    def work(self) -> list[ColumnsWork]:
+        """What is done with columns now."""
+        known = self.report.work
+        return [*known.values(), *(ColumnsWork(number, WAITING) for number in self._loads if number not in known)]
 
     @property
     def running(self) -> bool:
@@ -764,13 +742,17 @@ class WorkerClient(ColumnarEngine):
                 if fed is not None and fed.ready:  # else it is about a copy of before
                     fed.saved = lsn, rows, size
                     fed.store.note_saved(storage_id, lsn)
+            self._broken_seconds = BROKEN_SECONDS
+            self.report.note_saved(header)
             self._note_save(header["id"])
         elif operation == "unsaved":
-            log.warning("the columns could not be saved, it is tried again: %s", header["message"])
+            self.report.note_unsaved(header["message"])
             self._note_save(header["id"])
-        elif operation in _LEAVES:
-            self._reason = operation
-            log.info(_LEAVES[operation], header["bytes"] // 1_000_000)
+        elif operation == "progress":
+            self.report.note_progress(header)
+        elif operation in REASONS:
+            self._reason = "grown" if operation == "displaced" else operation  # it has nothing to do either
+            self.report.note_leave(operation, header)
         elif operation == "ready" and self._ready is not None and not self._ready.done():
             self._watchers, self.in_file = frozenset(header["watchers"]), set(header["tables"])
             self._ready.set_result(None)
@@ -794,6 +776,7 @@ class WorkerClient(ColumnarEngine):
             lsn: Any = header["lsn"]
             self._feed.tables[storage_id].built = bool(header["built"])
             self._feed.tables[storage_id].loaded = now()
+            self.report.note_loaded(header)
             for path in self._feed.note_loaded(storage_id, lsn):
                 os.unlink(path)
             self._push_soon()
@@ -803,6 +786,8 @@ class WorkerClient(ColumnarEngine):
         if fed is not None:
             fed.store.forget_keys(storage_id)
         self._feed.forget(storage_id)
+        if waiting is None and fed is not None:
+            self.report.note_lost(fed.table.name, _error_of(header))
         if waiting is not None and not waiting.done():
             error = _error_of(header)
             if error.sqlstate == "53200" and fed is not None:
@@ -816,6 +801,7 @@ class WorkerClient(ColumnarEngine):
             self._push_timer.cancel()
             self._push_timer = None
         self.background.clear()
+        self.report.clear()
         self.in_file.clear()
         process, self._process = self._process, None
         self._hearing.clear()
@@ -834,7 +820,8 @@ class WorkerClient(ColumnarEngine):
         self._unapplied = 0
         reason, self._reason = self._reason, ""
         if reason == "broken":
-            self._save_after = time.monotonic() + BROKEN_SECONDS
+            self._save_after = time.monotonic() + self._broken_seconds
+            self._broken_seconds = min(2 * self._broken_seconds, MOST_BROKEN_SECONDS)
         self._useless += 1
         loads, self._loads = self._loads, {}
         for waiting in (*loads.values(), self._ready):

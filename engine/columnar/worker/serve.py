@@ -7,6 +7,7 @@ import queue
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from engine.columnar.interface import UdfSignature
 from engine.columnar.worker import calls, memory, udf
 from engine.columnar.worker.columns_file import Saving, is_damage
 from engine.columnar.worker.database import is_fatal, open_with_columns, pinned_cursor
+from engine.columnar.worker.progress import APPLYING, SAVING, WorkProgress
 from engine.columnar.worker.query import (
     Interrupter,
     Query,
@@ -50,7 +52,8 @@ class Server:
         self._applying = False
         self._taken = 0  # frames, as which work comes
         self._database, self._file = open_with_columns(room, threads)
-        self._tables = Tables(self._database, self._need, self._file.tables)
+        self._progress = WorkProgress(lambda header: self._send(header, ()))
+        self._tables = Tables(self._database, self._need, self._file.tables, self._progress, self._file.check_room)
         self._saving = Saving(room.save_after)
         self._functions: set[str] = set()
         self._work: queue.SimpleQueue[Frame] = queue.SimpleQueue()
@@ -167,10 +170,10 @@ class Server:
         self._interrupter.cancel(query)
         return True
 
-    def _leave(self, why: str) -> None:
+    def _leave(self, why: str, message: str = "") -> None:
         """Ends the process; the engine hears why."""
         try:
-            self._send({"op": why, "bytes": memory.resident()}, ())
+            self._send({"op": why, "bytes": memory.resident(), "message": message}, ())
         finally:
             os._exit(1)
 
@@ -181,13 +184,17 @@ class Server:
         empty_at: Any = header["empty_at"]
         durable: Any = header["durable"]
         self._slots.join()
+        began = time.monotonic()
         try:
             lsn, built = self._tables.load(description, str(header["path"]), str(header["token"]), durable, empty_at)
         except Exception as error:
             self._lose(description["storage_id"], error)
             return
+        finally:
+            self._progress.end()
         self._saving.note_change()
-        self._send({"op": "loaded", "storage_id": description["storage_id"], "lsn": lsn, "built": built}, ())
+        loaded = {"storage_id": description["storage_id"], "lsn": lsn, "built": built}
+        self._send({"op": "loaded", **loaded, "seconds": time.monotonic() - began, **self._memory()}, ())
 
     def _describe(self, header: Header, buffers: list[memoryview]) -> None:
         self._tables.describe_again(header["table"])
@@ -205,12 +212,14 @@ class Server:
     def _apply_run(self, header: Header, buffers: list[memoryview]) -> None:
         storage_id, path = header["storage_id"], header["path"]
         self._slots.join()
+        self._progress.begin(APPLYING, storage_id)
         try:
             self._tables.apply_all(storage_id, read_run(path, storage_id))
             self._note_reached(header)
         except Exception as error:
             self._lose(storage_id, error)
         finally:
+            self._progress.end()
             os.unlink(path)
 
     def _note_reached(self, header: Header) -> None:
@@ -222,17 +231,28 @@ class Server:
 
     def _save(self, header: Header, buffers: list[memoryview]) -> None:
         saved = self._tables.tables_to_save()
+        began = time.monotonic()
+        self._progress.begin(SAVING)
         try:
             self._file.save(saved)
             sizes = self._file.sizes()
         except Exception as error:
             self._leave_if_broken(error)
+            if self._file.is_displaced() and not self._queries:
+                self._leave("displaced", str(error))
             self._saving.note_failure()
             self._send({"op": "unsaved", "id": header.get("id"), "message": str(error)}, ())
             return
+        finally:
+            self._progress.end()
         self._saving.note_saved()
         told = [[table.storage_id, table.lsn, *sizes[table.storage_id]] for table in saved]
-        self._send({"op": "saved", "id": header.get("id"), "tables": told}, ())
+        seconds = time.monotonic() - began
+        self._send({"op": "saved", "id": header.get("id"), "tables": told, "seconds": seconds, **self._memory()}, ())
+
+    def _memory(self) -> Header:
+        """What of memory the tables take, for a message."""
+        return {"memory": self._file.memory_bytes()}
 
     def _leave_if_broken(self, error: Exception) -> None:
         """Ends the process where the database takes no more statements, or its file is damaged: the next one begins
@@ -240,12 +260,13 @@ class Server:
         if is_damage(error):
             self._file.remove()
         if is_damage(error) or is_fatal(error):
-            self._leave("broken")
+            self._leave("broken", str(error))
 
     def _lose(self, storage_id: int, error: Exception) -> None:
         self._leave_if_broken(error)
         known = as_sql_error(error)
         self._tables.lose(storage_id, known)
+        self._saving.note_change()  # what had come of it into the file takes room until then
         self._send({**error_header(0, known), "op": "lost", "storage_id": storage_id}, ())
 
     def _drop(self, header: Header, buffers: list[memoryview]) -> None:

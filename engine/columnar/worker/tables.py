@@ -38,6 +38,8 @@ from engine.columnar.frames import Pairs
 from engine.columnar.interface import UdfSignature, whole_signature
 from engine.columnar.worker.columns_file import Saved, table_name
 from engine.columnar.worker.keys import ENCODED, ROW_NUMBER, KeyPlan
+from engine.columnar.worker.progress import BUILDING, CATCHING_UP, WorkProgress
+from engine.columnar.worker.timestamps import check_rows
 from engine.storage.columns import ShapedArray, takes_shapes
 from engine.storage.keys import storage_prefix
 from engine.storage.readonly import read_changes, read_table_batches
@@ -76,13 +78,21 @@ class ArrayUse:
 
 
 class Tables:
-    """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table."""
+    """All tables of one DuckDB. `lost` maps a storage id to the error that cost us the table. `check_room` raises 53100
+    where so many rows at a time are too many for the disk."""
 
     def __init__(
-        self, connection: Any, need: Callable[[UdfSignature], None], saved: Mapping[int, Saved] = MappingProxyType({})
+        self,
+        connection: Any,
+        need: Callable[[UdfSignature], None],
+        saved: Mapping[int, Saved] = MappingProxyType({}),
+        progress: WorkProgress | None = None,
+        check_room: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._need = need
+        self._progress = progress or WorkProgress()
+        self._check_room = check_room
         self._held: dict[int, _Held] = {}
         self._found = dict(saved)  # what is in the file, and nobody has asked for yet
         self.lost: dict[int, SqlError] = {}
@@ -132,11 +142,14 @@ class Tables:
         changes = read_changes(lmdb_path, held.table.storage_id, bytes.fromhex(held.token), held.lsn)
         if changes is None:
             return None
-        lsn, batches = changes
+        lsn, count, batches = changes
+        self._progress.begin(CATCHING_UP, held.table.storage_id, count)
         try:
             with closing(batches), _transaction(self._connection):
                 for keys, values in batches:
-                    self._replace(held, *_decode(held, Pairs.of(keys, values), held.batches))
+                    gone, rows = _decode(held, Pairs.of(keys, values), held.batches)
+                    self._replace(held, gone, rows)
+                    self._progress.add(gone.num_rows - rows.num_rows, 0)  # the others are counted where they come in
         except ShapedArray:
             return self._catch_up(self._widen(held), lmdb_path)
         held.lsn = lsn
@@ -145,6 +158,7 @@ class Tables:
     def _build(self, held: _Held, lmdb_path: str, bases: Sequence[int]) -> int:
         storage_id = held.table.storage_id
         connection = self._connection
+        self._progress.begin(BUILDING, storage_id)
         lsn, batches = read_table_batches(lmdb_path, storage_id, held.batches, bases)
         parts = _together(_with_key(held, rows, keys) for keys, rows in batches)
         with closing(batches), closing(_ahead(parts)) as made, _transaction(connection):
@@ -303,11 +317,13 @@ class Tables:
                 raise ShapedArray
 
     def _insert(self, connection: Any, held: _Held, rows: pa.Table) -> None:
+        self._check_room(rows.num_rows)
         connection.register("fresh", rows)
         selected = ", ".join(_held_form(held, name) for name, _ in _column_types(held))
         name = table_name(held.table.storage_id)
         connection.execute(f"INSERT INTO {name} ({held.columns}) SELECT {selected} FROM fresh")
         connection.unregister("fresh")
+        self._progress.add(rows.num_rows, rows.nbytes)
 
 
 @contextmanager
@@ -411,7 +427,9 @@ def _definition(held: _Held) -> str:
 
 
 def _with_key(held: _Held, rows: pa.RecordBatch, keys: Any) -> pa.Table:
-    """The rows with their hidden key column, if the table has one. `keys`: a binary array, or a list of bytes."""
+    """The rows with their hidden key column, if the table has one. `keys`: a binary array, or a list of bytes. Raises
+    0A000 for what DuckDB has no form for."""
+    check_rows(rows)
     table = pa.Table.from_batches([rows])
     if held.keys.columns == (ROW_NUMBER,) or held.keys.is_encoded:
         name = held.keys.columns[0]
