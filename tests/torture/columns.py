@@ -11,6 +11,7 @@ import contextlib
 import os
 import pathlib
 import random
+import shutil
 import signal
 import tempfile
 import time
@@ -158,16 +159,20 @@ class _Run:
         self.compare()
         self._restart(crash=False)
         self.compare()  # the file is saved, and belongs to what is there
+        file = self._server.data / "columnar" / "columns.duckdb"
+        of_before = file.with_name("of_before")
+        shutil.copyfile(file, of_before)
         self._connection.execute("UPDATE ints SET a = a + 1 WHERE id < 100")
+        self._connection.execute("CHECKPOINT")
+        durable = self._connection.execute("SELECT max(durable_lsn) FROM shoal_log_status").fetchone()
         workers = self._server.workers()
         self._server.kill()
         assert all(gone(pid) for pid in workers)
-        with duckdb.connect(str(self._server.data / "columnar" / "columns.duckdb")) as connection:
-            connection.execute("UPDATE saved SET lsn = lsn + 1000000")
+        with duckdb.connect(str(of_before)) as connection:  # no later than what is durable: that would be noticed
+            connection.execute("UPDATE saved SET lsn = ?", durable)
+        of_before.rename(file)
         self._server.start()
         self._connection = self._connect()
-        self._connection.execute("CHECKPOINT")
-        self._kill_worker()
         self.compare()
         return bool(self.problems)
 
